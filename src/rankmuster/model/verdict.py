@@ -1,0 +1,111 @@
+"""The verdict, schema `rankmuster.verdict/1`: fields may be added, never renamed."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rankmuster.model.fault import (
+    Boundary,
+    Confidence,
+    FaultClass,
+    Phase,
+    Progress,
+    Role,
+    Scope,
+    Subkind,
+    SuspectKind,
+)
+from rankmuster.model.plane import Plane, PlaneState
+
+SCHEMA = "rankmuster.verdict/1"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+
+class Window(_Frozen):
+    """What time the evidence covers, in unix seconds; null where no plane carries a clock."""
+
+    start: float | None = Field(default=None, alias="from")
+    end: float | None = Field(default=None, alias="to")
+    fault_at: float | None = None
+
+
+class Suspect(_Frozen):
+    """Who is named, and why. Everything that is not known is null."""
+
+    kind: SuspectKind
+    rank: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    gpu: int | str | None = None
+    pod: str | None = None
+    role: Role
+    why: str
+
+
+class FirstDivergence(_Frozen):
+    """The first operation of a group that not every member entered alike. `op` has no backend prefix."""
+
+    group: str | None = None
+    members: tuple[int, ...] = ()
+    sequence: int | None = None
+    op: str | None = None
+    missing: tuple[int, ...] = ()
+    entered: tuple[int, ...] = ()
+
+
+class FindingRecord(_Frozen):
+    """What a detector concluded, with references to the observations it rests on (`file#line` or `file#sequence`)."""
+
+    detector: str
+    statement: str
+    evidence: tuple[str, ...] = ()
+    plane: Plane | None = None
+    led_to_verdict: bool = False
+
+
+class PlaneRecord(_Frozen):
+    plane: Plane
+    state: PlaneState
+    note: str
+
+
+class Recovery(_Frozen):
+    boundary: Boundary
+    steps: tuple[str, ...] = ()
+    do_not: tuple[str, ...] = ()
+
+
+class Verdict(_Frozen):
+    """The answer of one diagnosis. Dump with `by_alias=True`."""
+
+    schema_: str = Field(default=SCHEMA, alias="schema")
+    instance: str | None = None
+    deployment: str | None = None
+    incarnation: str | None = None
+    window: Window = Window()
+    progress: Progress = Progress.UNKNOWN
+    class_: FaultClass = Field(alias="class")
+    subclass: Subkind | None = None
+    confidence: Confidence | None = None
+    scope: Scope | None = None
+    phase: Phase | None = None
+    summary: str = ""
+    suspects: tuple[Suspect, ...] = ()
+    suspect_hosts: tuple[str, ...] = ()
+    first_divergence: FirstDivergence | None = None
+    findings: tuple[FindingRecord, ...] = ()
+    planes: tuple[PlaneRecord, ...] = ()
+    recovery: Recovery = Recovery(boundary=Boundary.NONE)
+    would_decide: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def exit_status(self) -> int:
+        """0 healthy, 1 a fault was found, 2 inconclusive or blind (DESIGN, "The verdict")."""
+        if self.class_ is FaultClass.HEALTHY:
+            return 0
+        return 2 if self.class_ in (FaultClass.INCONCLUSIVE, FaultClass.BLIND) else 1
