@@ -1,0 +1,204 @@
+"""Which metric of which serving engine means load, progress, or nothing until a request ends.
+
+Sources, read per version: vLLM 0.8.5 to 0.33.0 `vllm/v1/metrics/loggers.py`; SGLang 0.4.6 to 0.5.23
+`metrics_collector.py`; TensorRT-LLM `tensorrt_llm/metrics/collector.py` and the Triton backend's
+`custom_metrics_reporter`; TGI 3.3.7 `router/`; LMDeploy 0.16 `lmdeploy/metrics/loggers.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Role(str, Enum):
+    """What a series says.
+
+    `step`: moves with every step or token, flat under load means stuck. `end`: moves only when a request ends, flat
+    means nothing. `gauge`: a change is a sign of work, no change is none of the lack of it.
+    """
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    STEP = "step"
+    END = "end"
+    GAUGE = "gauge"
+    PAUSED = "paused"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series as scraped.
+
+    `split`: a label whose values stand for different things and stay apart. `only`: the values of `split` that have
+    this role, empty for all.
+    """
+
+    name: str
+    role: Role
+    split: str | None = None
+    only: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """`keys`: labels that tell replicas of one page apart; what lacks them belongs to the page as a whole."""
+
+    name: str
+    keys: tuple[str, ...]
+    series: tuple[Series, ...]
+
+
+RANK_LABELS = frozenset({"tp_rank", "pp_rank", "moe_ep_rank", "pid"})
+"""Ranks of one replica export the same requests again (SGLang, --enable-metrics-for-all-schedulers): the largest
+counts, never the sum."""
+
+PART_LABELS = frozenset({"priority"})
+"""Where such a label is not empty the series is a part of the one where it is (SGLang, priority scheduling)."""
+
+VLLM = Engine(
+    "vllm",
+    # Ray's page carries every replica of a node; vLLM's own has `engine`, the data-parallel index, since 0.8.5 (V1).
+    ("ReplicaId", "engine"),
+    (
+        Series("vllm:num_requests_running", Role.RUNNING),
+        Series("vllm:num_requests_waiting", Role.WAITING),
+        Series("vllm:num_requests_swapped", Role.WAITING),  # V0 only, to 0.8.5
+        # Flat with requests running is no hang yet: a middle chunk of a long prefill yields no output and no count.
+        Series("vllm:iteration_tokens_total_count", Role.STEP),
+        Series("vllm:generation_tokens_total", Role.STEP),
+        Series("vllm:prompt_tokens_total", Role.STEP),
+        Series("vllm:request_success_total", Role.END),
+        Series("vllm:kv_cache_usage_perc", Role.GAUGE),  # 0.9.2 and later
+        Series("vllm:gpu_cache_usage_perc", Role.GAUGE),  # to 0.11
+        Series("vllm:num_requests_kv_fetch_by_stage", Role.GAUGE, split="stage"),  # 0.33.0
+        Series(
+            "vllm:engine_sleep_state",  # 0.11.2 and later
+            Role.PAUSED,
+            split="sleep_state",
+            only=("weights_offloaded", "discard_all"),
+        ),
+    ),
+)
+
+SGLANG = Engine(
+    "sglang",
+    ("dp_rank",),
+    (
+        Series("sglang:num_running_reqs", Role.RUNNING),
+        Series("sglang:num_queue_reqs", Role.WAITING),
+        # Prefill/decode disaggregation: requests that wait outside the ordinary queue (0.5.2 and later).
+        Series("sglang:num_prefill_bootstrap_queue_reqs", Role.WAITING),
+        Series("sglang:num_prefill_prealloc_queue_reqs", Role.WAITING),
+        Series("sglang:num_prefill_inflight_queue_reqs", Role.WAITING),
+        Series("sglang:num_decode_prealloc_queue_reqs", Role.WAITING),
+        Series("sglang:num_decode_transfer_queue_reqs", Role.WAITING),
+        Series("sglang:realtime_tokens_total", Role.STEP, split="mode"),  # 0.5.8 and later
+        Series("sglang:forward_execution_seconds_total", Role.STEP, split="category"),  # 0.5.12 and later
+        Series("sglang:gpu_execution_seconds_total", Role.STEP, split="category"),  # 0.5.8
+        Series("sglang:cuda_graph_passes_total", Role.STEP, split="mode"),  # 0.5.8 and later
+        Series("sglang:dp_attention_steps_total", Role.STEP),  # 0.5.23
+        Series("sglang:prompt_tokens_total", Role.END),
+        Series("sglang:generation_tokens_total", Role.END),
+        Series("sglang:num_requests_total", Role.END),
+        # Refreshed per prefill batch and every `decode_log_interval` (40) decode steps only.
+        Series("sglang:token_usage", Role.GAUGE),
+        Series("sglang:num_used_tokens", Role.GAUGE),
+        Series("sglang:gen_throughput", Role.GAUGE),
+        Series("sglang:num_paused_reqs", Role.PAUSED),
+    ),
+)
+
+TENSORRT_LLM = Engine(
+    "tensorrt-llm",
+    (),
+    (
+        Series("trtllm_num_requests_running", Role.RUNNING),
+        Series("trtllm_num_requests_waiting", Role.WAITING),
+        # No step counter on the Prometheus page; `iter` of the JSON page is one (see engine_iterations).
+        Series("trtllm_num_requests_completed_total", Role.END),
+        Series("trtllm_prompt_tokens_total", Role.END),
+        Series("trtllm_generation_tokens_total", Role.END),
+        Series("trtllm_request_success_total", Role.END),
+        Series("trtllm_iteration_latency_seconds", Role.GAUGE),
+        Series("trtllm_kv_cache_used_blocks", Role.GAUGE),
+        Series("trtllm_kv_cache_utilization", Role.GAUGE),
+        Series("trtllm_num_context_requests", Role.GAUGE),
+        Series("trtllm_num_generation_requests", Role.GAUGE),
+    ),
+)
+
+TRITON = Engine(
+    "triton-tensorrt-llm",
+    (),
+    (
+        Series("nv_trt_llm_request_metrics", Role.RUNNING, split="request_type", only=("active",)),
+        Series("nv_trt_llm_request_metrics", Role.WAITING, split="request_type", only=("waiting",)),
+        Series("nv_trt_llm_general_metrics", Role.STEP, split="general_type", only=("iteration_counter",)),
+        Series("nv_inference_request_success", Role.END),
+        Series("nv_trt_llm_kv_cache_block_metrics", Role.GAUGE, split="kv_cache_block_type", only=("used", "fraction")),
+        Series(
+            "nv_trt_llm_inflight_batcher_metrics",
+            Role.GAUGE,
+            split="inflight_batcher_specific_metric",
+            only=("generation_requests", "total_context_tokens", "context_requests"),
+        ),
+    ),
+)
+
+TGI = Engine(
+    "tgi",
+    (),
+    (
+        Series("tgi_batch_current_size", Role.RUNNING),
+        Series("tgi_queue_size", Role.WAITING),
+        # Counters without `_total`; count above success for long: a batch that does not come back.
+        Series("tgi_batch_inference_count", Role.STEP, split="method"),
+        Series("tgi_batch_inference_success", Role.STEP, split="method"),
+        Series("tgi_request_success", Role.END),
+        Series("tgi_request_count", Role.END),
+        Series("tgi_batch_current_max_tokens", Role.GAUGE),
+    ),
+)
+
+LMDEPLOY = Engine(
+    "lmdeploy",
+    ("engine",),
+    (
+        Series("lmdeploy:num_requests_running", Role.RUNNING),
+        Series("lmdeploy:num_requests_waiting", Role.WAITING),
+        Series("lmdeploy:num_api_requests_waiting", Role.WAITING),
+        Series("lmdeploy:generation_tokens_total", Role.STEP),
+        Series("lmdeploy:iteration_tokens_total_count", Role.STEP),
+        Series("lmdeploy:prompt_tokens_total", Role.STEP),
+        Series("lmdeploy:request_success_total", Role.END),
+        Series("lmdeploy:gpu_cache_usage_perc", Role.GAUGE),
+    ),
+)
+
+ENGINES = (VLLM, SGLANG, TENSORRT_LLM, TRITON, TGI, LMDEPLOY)
+
+PREFIX = rb"(?:ray_)?(?:vllm[:_]|sglang[:_]|trtllm[:_]|nv_trt_llm_|nv_inference_|tgi_|lmdeploy[:_])"
+"""How the names of the table begin, for the recogniser; with the spellings of `_spellings`."""
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    """Ray renames `vllm:x` to `ray_vllm_x` (and passes counters on as they are); Dynamo wrote `trtllm:x`."""
+    flat = name.replace(":", "_")
+    spelled = [name, flat, "ray_" + flat, "ray_" + name]
+    if name.startswith("trtllm_"):
+        spelled.append(name.replace("_", ":", 1))
+    return tuple(dict.fromkeys(spelled))
+
+
+def _by_name() -> dict[str, tuple[tuple[Engine, Series], ...]]:
+    table: dict[str, tuple[tuple[Engine, Series], ...]] = {}
+    for engine in ENGINES:
+        for series in engine.series:
+            for name in _spellings(series.name):
+                table[name] = (*table.get(name, ()), (engine, series))
+    return table
+
+
+BY_NAME = _by_name()
+"""Every spelling of a series -> the engines and roles it stands for."""

@@ -1,0 +1,220 @@
+"""From a dump's entries to columns: one pass, one transient mapping at a time, texts and sizes interned."""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rankmuster.model.flight import FlightColumns, FlightGroup, PgStatus, State
+
+MAX_NAME = 512
+"""Characters of a name kept; profiling names and group names are far shorter (a sha1 has 40)."""
+
+_INT64 = 1 << 63
+_STATES = {"scheduled": State.SCHEDULED, "started": State.STARTED, "completed": State.COMPLETED}
+_NUMBER = re.compile(r"-?\d{1,9}")
+
+_INTEGER_FIELDS = (
+    ("record_id", "record_id"),
+    ("pg_id", "pg_id"),
+    ("seq", "collective_seq_id"),
+    ("p2p_seq", "p2p_seq_id"),
+    ("op_id", "op_id"),
+    ("created_ns", "time_created_ns"),
+    ("started_ns", "time_discovered_started_ns"),
+    ("completed_ns", "time_discovered_completed_ns"),
+    ("timeout_ms", "timeout_ms"),
+)
+_ZERO_WHEN_ABSENT = {"created_ns", "started_ns", "completed_ns"}
+
+
+class _Interner:
+    """Distinct values in order of appearance, and their indexes."""
+
+    def __init__(self) -> None:
+        self.index: dict[Any, int] = {}
+
+    def __call__(self, value: Any) -> int:
+        return self.index.setdefault(value, len(self.index))
+
+    def values(self) -> tuple[Any, ...]:
+        return tuple(self.index)
+
+
+def _integer(value: Any, absent: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        usable = math.isfinite(value) if isinstance(value, float) else bool(_NUMBER.fullmatch(text(value)))
+        if not usable or value is None:
+            return absent
+        value = int(value)
+    return value if -_INT64 <= value < _INT64 else absent
+
+
+def text(value: Any) -> str:
+    """A name as text, cut at `MAX_NAME`; numbers as written, anything else as nothing."""
+    if isinstance(value, str):
+        return value[:MAX_NAME]
+    return str(value) if isinstance(value, int) and -_INT64 <= value < _INT64 else ""
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, (list, tuple)):
+        return ()
+    return tuple(_integer(item, -1) for item in value)
+
+
+def _shapes(value: Any) -> tuple[tuple[int, ...], ...]:
+    if not isinstance(value, (list, tuple)):
+        return ()
+    return tuple(_shape(item) for item in value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        return ()
+    return tuple(text(item) for item in value)
+
+
+def _frame(value: Any) -> str:
+    if not isinstance(value, Mapping):
+        return text(value)
+    return f"{text(value.get('name'))} {text(value.get('filename'))}:{_integer(value.get('line'), 0)}"
+
+
+class ColumnBuilder:
+    """Takes entries one at a time and holds columns only."""
+
+    def __init__(self) -> None:
+        self.integers = {name: array("q") for name, _ in _INTEGER_FIELDS}
+        names = ("group", "op", "in_sizes", "out_sizes", "in_dtypes", "out_dtypes", "stack", "state")
+        self.interned = {name: array("q") for name in names}
+        self.durations = array("d")
+        self.retired = bytearray()
+        self.is_p2p = bytearray()
+        self.groups = _Interner()
+        self.ops = _Interner()
+        self.sizes = _Interner()
+        self.dtypes = _Interner()
+        self.stacks = _Interner()
+        self.frame_cache: dict[tuple[int, ...], int] = {}
+        self.kept: list[Any] = []
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """One entry of the dump; absent and odd values become unknown, never an error."""
+        for name, key in _INTEGER_FIELDS:
+            absent = 0 if name in _ZERO_WHEN_ABSENT else -1
+            value = entry.get(key)
+            self.integers[name].append(
+                value if type(value) is int and -_INT64 <= value < _INT64 else _integer(value, absent)
+            )
+        interned = self.interned
+        group = entry.get("process_group")
+        if isinstance(group, (list, tuple)) and len(group) >= 2:
+            interned["group"].append(self.groups((text(group[0]), text(group[1]))))
+        else:
+            interned["group"].append(self.groups((text(entry.get("pg_name")), "")))
+        interned["op"].append(self.ops(text(entry.get("profiling_name"))))
+        interned["in_sizes"].append(self.sizes(_shapes(entry.get("input_sizes"))))
+        interned["out_sizes"].append(self.sizes(_shapes(entry.get("output_sizes"))))
+        interned["in_dtypes"].append(self.dtypes(_texts(entry.get("input_dtypes"))))
+        interned["out_dtypes"].append(self.dtypes(_texts(entry.get("output_dtypes"))))
+        interned["stack"].append(self._stack(entry.get("frames")))
+        state = entry.get("state")
+        interned["state"].append(_STATES.get(state, State.UNKNOWN) if isinstance(state, str) else State.UNKNOWN)
+        duration = entry.get("duration_ms")
+        usable = isinstance(duration, (int, float)) and not isinstance(duration, bool) and abs(duration) < 1e15
+        self.durations.append(float(duration) if usable and duration is not None else math.nan)
+        self.retired.append(entry.get("retired") is True)
+        self.is_p2p.append(entry.get("is_p2p") is True)
+
+    def _stack(self, frames: Any) -> int:
+        if not isinstance(frames, (list, tuple)) or not frames:
+            return -1
+        # Frame dicts are shared through the pickle's memo: their identity is a cheap key while they are kept alive.
+        key = tuple(map(id, frames))
+        found = self.frame_cache.get(key)
+        if found is None:
+            self.kept.append(frames)
+            found = self.frame_cache[key] = self.stacks(tuple(_frame(frame) for frame in frames[:64]))
+        return found
+
+    def build(self, config: Mapping[tuple[str, str], tuple[int, ...] | None]) -> FlightColumns:
+        """The columns; `config` gives the members per (name, desc) as the dump's table has them."""
+        integers = {name: np.frombuffer(column, dtype=np.int64).copy() for name, column in self.integers.items()}
+        interned = {name: np.frombuffer(column, dtype=np.int64).copy() for name, column in self.interned.items()}
+        groups = tuple(
+            FlightGroup(name, desc, config.get((name, desc)), self._pg_id(index, interned, integers))
+            for index, (name, desc) in enumerate(self.groups.values())
+        )
+        return FlightColumns(
+            **integers,
+            **interned,
+            duration_ms=np.frombuffer(self.durations, dtype=np.float64).copy(),
+            retired=np.frombuffer(bytes(self.retired), dtype=np.bool_).copy(),
+            is_p2p=np.frombuffer(bytes(self.is_p2p), dtype=np.bool_).copy(),
+            groups=groups,
+            ops=self.ops.values(),
+            sizes=self.sizes.values(),
+            dtypes=self.dtypes.values(),
+            stacks=self.stacks.values(),
+        )
+
+    @staticmethod
+    def _pg_id(index: int, interned: Mapping[str, Any], integers: Mapping[str, Any]) -> int | None:
+        rows = np.flatnonzero(interned["group"] == index)
+        return int(integers["pg_id"][rows[-1]]) if len(rows) else None
+
+
+def members_of(value: Any) -> tuple[int, ...] | None:
+    """`"[0, 1, 2, 3]"` (a string in every release), a list, or nothing usable: None."""
+    if isinstance(value, str):
+        numbers = [int(found) for found in _NUMBER.findall(value[:1_000_000])]
+    elif isinstance(value, Sequence) and not isinstance(value, (bytes, str)):
+        numbers = [_integer(item, -1) for item in value]
+    else:
+        return None
+    numbers = [number for number in numbers if number >= 0]
+    return tuple(sorted(set(numbers))) or None
+
+
+def group_table(value: Any) -> dict[tuple[str, str], tuple[int, ...] | None]:
+    """`pg_config` as (name, desc) -> members; gloo's is one broken row without names and is left out."""
+    table: dict[tuple[str, str], tuple[int, ...] | None] = {}
+    if not isinstance(value, Mapping):
+        return table
+    for key, row in value.items():
+        if not isinstance(row, Mapping):
+            continue
+        name = text(row.get("name")) or text(key)
+        members = members_of(row.get("ranks"))
+        if name or members:
+            table[(name, text(row.get("desc")))] = members
+    return table
+
+
+def status_table(value: Any) -> dict[str, PgStatus]:
+    """`pg_status`: numbers in the pickle, texts in JSON."""
+    table: dict[str, PgStatus] = {}
+    if not isinstance(value, Mapping):
+        return table
+    for key, row in value.items():
+        if isinstance(row, Mapping):
+            table[text(key)] = PgStatus(
+                _integer(row.get("last_enqueued_collective"), -1),
+                _integer(row.get("last_started_collective"), -1),
+                _integer(row.get("last_completed_collective"), -1),
+            )
+    return table
+
+
+def version_of(value: Any) -> tuple[int, int]:
+    """`"2.10"` as (2, 10): compared as integers, for 2.10 is newer than 2.9."""
+    parts = text(value).split(".")
+    if len(parts) >= 2 and _NUMBER.fullmatch(parts[0]) and _NUMBER.fullmatch(parts[1]):
+        return int(parts[0]), int(parts[1])
+    return (0, 0)

@@ -1,0 +1,58 @@
+"""The kernel log, from `dmesg`, `journalctl -k`, syslog or /dev/kmsg: what happened to devices, links and processes."""
+
+from __future__ import annotations
+
+from rankmuster.evidence import kernel_events, kernel_oom, names, xid
+from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
+from rankmuster.evidence.kernel_line import split
+from rankmuster.evidence.text import lines
+from rankmuster.model.kernel import GpuUuid, KernelEvent, KernelOrigin, OomKill, SXid, Xid
+from rankmuster.model.plane import Plane
+from rankmuster.model.problem import Problem, ProblemKind
+
+_WORDS = (*xid.WORDS, *kernel_oom.WORDS, *kernel_events.WORDS)
+_BYTES = tuple(w.encode() for w in _WORDS)
+
+
+def _recognises(blob: Blob) -> bool:
+    return any(word in blob.data for word in _BYTES)
+
+
+def _read(blob: Blob) -> Reading:
+    # Most words are absent from most logs: looking for each in the whole once spares looking in every line.
+    present = tuple(w for w, b in zip(_WORDS, _BYTES, strict=True) if b in blob.data)
+    if not present:
+        return Reading()
+    path_host = names.host_of(blob.path)
+    devices, kills = xid.XidScan(), kernel_oom.OomScan()
+    events: list[KernelEvent] = []
+    known = 0
+    for number, raw in lines(blob.data):
+        if not any(word in raw for word in present):
+            continue
+        line = split(raw)
+        if not line.from_kernel:
+            continue
+        origin = KernelOrigin(blob.path, number, line.host or path_host, line.stamp)
+        if devices.take(origin, line.text) or kills.take(origin, line.text):
+            known += 1
+            continue
+        event = kernel_events.event(origin, line.text)
+        if event is not None:
+            events.append(event)
+            known += 1
+    found: list[Xid | SXid | GpuUuid | OomKill | KernelEvent] = [*devices.finish(), *kills.finish(), *events]
+    found.sort(key=lambda o: o.origin.line)
+    return Reading(tuple(found), _problems(blob, devices.unreadable), known)
+
+
+def _problems(blob: Blob, unreadable: list[KernelOrigin]) -> tuple[Problem, ...]:
+    if not unreadable:
+        return ()
+    message = (
+        f"{len(unreadable)} Xid lines are cut or damaged, the first at line {unreadable[0].line}; the others were read"
+    )
+    return (Problem(ProblemKind.DAMAGED, blob.path, message),)
+
+
+READER = Reader("kernel-log", Plane.KERNEL, ReaderKind.LINES, _recognises, _read)
