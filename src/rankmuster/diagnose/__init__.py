@@ -1,0 +1,1 @@
+"""Alignment, detectors, verdict and the recovery table: pure functions over evidence."""

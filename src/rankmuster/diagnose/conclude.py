@@ -1,0 +1,262 @@
+"""The verdict: the leading explanation in the words of the schema, with everything it rests on."""
+
+from __future__ import annotations
+
+from rankmuster.diagnose import planes as plane_reports
+from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.finding import Accusation, Finding, ranks_text
+from rankmuster.diagnose.progress import ProgressView
+from rankmuster.diagnose.recovery import recovery_for
+from rankmuster.diagnose.weigh import Outcome
+from rankmuster.model.fault import Confidence, FaultClass, Phase, Progress, Role, Scope, Subkind, SuspectKind
+from rankmuster.model.job import Rank
+from rankmuster.model.plane import Plane, PlaneReport, PlaneState
+from rankmuster.model.problem import ProblemKind
+from rankmuster.model.verdict import (
+    FindingRecord,
+    PlaneRecord,
+    Suspect,
+    Verdict,
+    Window,
+)
+
+MAX_VICTIMS = 256
+"""Victims listed one by one; of a larger instance the rest is in the roll call."""
+
+
+def conclude(context: Context, findings: list[Finding], view: ProgressView, outcome: Outcome) -> Verdict:
+    """The verdict for this evidence."""
+    reports = plane_reports.report(context, view.progress)
+    accusation = outcome.accusation
+    fault, subkind, confidence, progress = _class_of(context, findings, view, outcome, reports)
+    everything = [*findings, *view.findings]
+    start, end = context.window
+    facts = context.facts
+    suspects = _suspects(context, accusation) if accusation is not None else ()
+    fault_at = _fault_at(context, outcome, view) if fault not in (FaultClass.HEALTHY,) else None
+    return Verdict.model_validate(
+        {
+            "instance": facts.instance if facts else None,
+            "deployment": facts.deployment if facts else None,
+            "incarnation": facts.incarnation if facts else None,
+            "window": Window.model_validate({"from": start, "to": end, "fault_at": fault_at}),
+            "progress": progress,
+            "class": fault,
+            "subclass": subkind,
+            "confidence": confidence,
+            "scope": (accusation.scope or Scope.INSTANCE) if accusation is not None else Scope.INSTANCE,
+            "phase": _phase(accusation, progress),
+            "summary": _summary(context, fault, subkind, accusation, view),
+            "suspects": suspects,
+            "suspect_hosts": _hosts(context, accusation),
+            "first_divergence": _divergence(outcome),
+            "findings": _records(everything, outcome),
+            "planes": tuple(PlaneRecord(plane=row.plane, state=row.state, note=row.note) for row in reports),
+            "recovery": recovery_for(fault, subkind),
+            "would_decide": _would_decide(everything, outcome, fault, reports),
+            "unread": tuple(p.source for p in context.evidence.problems if p.kind is ProblemKind.UNREAD),
+            "problems": tuple(
+                f"{p.kind.value}: {p.source}: {p.message}"
+                for p in context.evidence.problems
+                if p.kind is not ProblemKind.UNREAD
+            ),
+        }
+    )
+
+
+def _class_of(
+    context: Context, findings: list[Finding], view: ProgressView, outcome: Outcome, reports: tuple[PlaneReport, ...]
+) -> tuple[FaultClass, Subkind | None, Confidence | None, Progress]:
+    accusation = outcome.accusation
+    progress = view.progress
+    if accusation is not None:
+        if accusation.phase is Phase.INIT and progress is not Progress.STOPPED:
+            progress = Progress.STARTING
+        elif accusation.stop and progress is Progress.UNKNOWN:
+            progress = Progress.STOPPED
+        elif accusation.fault is FaultClass.PERFORMANCE_DEGRADATION and progress is Progress.ADVANCING:
+            progress = Progress.SLOW if accusation.subkind in (Subkind.PERSISTENT, Subkind.TAIL) else progress
+        return accusation.fault, accusation.subkind, outcome.confidence, progress
+    if progress is Progress.SLOW and view.decisive:
+        return FaultClass.PERFORMANCE_DEGRADATION, Subkind.PERSISTENT, Confidence.POSSIBLE, progress
+    if progress in (Progress.ADVANCING, Progress.IDLE) and view.decisive:
+        confidence = Confidence.CONFIRMED if _second_witness(context, view) else Confidence.LIKELY
+        return FaultClass.HEALTHY, None, confidence, progress
+    if any(f.detector == "process-exit" and "exit code 0" in f.statement and "All" in f.statement for f in findings):
+        return FaultClass.HEALTHY, None, Confidence.LIKELY, Progress.DRAINING
+    spoke = {row.plane for row in reports if row.state is PlaneState.SPOKE} - {Plane.PLATFORM, Plane.TOPOLOGY}
+    blind = [row for row in reports if row.state is PlaneState.BLIND]
+    if not spoke or (blind and progress is Progress.STOPPED and not spoke & {Plane.HARDWARE}):
+        return FaultClass.BLIND, None, None, progress
+    return FaultClass.INCONCLUSIVE, None, None, progress
+
+
+def _second_witness(context: Context, view: ProgressView) -> bool:
+    """Whether another plane than the one that decided shows the same."""
+    if view.progress is Progress.IDLE:
+        return bool(context.tracks)
+    others = {finding.plane for finding in view.findings} - set(view.planes)
+    return bool(others) or (context.in_motion and Plane.FLIGHT not in view.planes)
+
+
+def _phase(accusation: Accusation | None, progress: Progress) -> Phase:
+    if accusation is not None:
+        return accusation.phase
+    if progress is Progress.DRAINING:
+        return Phase.TEARDOWN
+    return Phase.INIT if progress is Progress.STARTING else Phase.SERVING
+
+
+def _fault_at(context: Context, outcome: Outcome, view: ProgressView) -> float | None:
+    accusation = outcome.accusation
+    if accusation is not None and accusation.at is not None:
+        return accusation.at
+    for finding in outcome.supporting:
+        if finding.accusation is not None and finding.accusation.at is not None:
+            return finding.accusation.at
+    return view.since if view.since is not None else context.first_timeout
+
+
+def _person(rank: Rank, role: Role, why: str) -> Suspect:
+    return Suspect(
+        kind=SuspectKind.RANK,
+        rank=rank.rank,
+        host=rank.host,
+        pid=rank.pid,
+        gpu=rank.gpu if rank.gpu is not None else rank.bus_id,
+        pod=rank.pod,
+        role=role,
+        why=why,
+    )
+
+
+def _suspects(context: Context, accusation: Accusation) -> tuple[Suspect, ...]:
+    found: list[Suspect] = []
+    known = context.roster.ranks_by_number
+
+    def rank(number: int) -> Rank:
+        return known.get(number) or Rank(number)
+
+    for number in accusation.culprits:
+        found.append(_person(rank(number), Role.CULPRIT, accusation.why.get(number, "")))
+    for number in accusation.suspects:
+        found.append(_person(rank(number), Role.SUSPECT, accusation.why.get(number, "")))
+    for gpu in accusation.gpus:
+        found.append(Suspect(kind=SuspectKind.GPU, host=gpu.host, gpu=gpu.name, role=Role.CULPRIT, why=gpu.why))
+    if not accusation.culprits and not accusation.suspects and not accusation.gpus:
+        for host in accusation.hosts:
+            found.append(
+                Suspect(kind=SuspectKind.NODE, host=host, role=Role.SUSPECT, why="an end of the path in question")
+            )
+        for link in accusation.links:
+            found.append(Suspect(kind=SuspectKind.LINK, role=Role.SUSPECT, why=link))
+    named = {*accusation.culprits, *accusation.suspects}
+    for number in [victim for victim in dict.fromkeys(accusation.victims) if victim not in named][:MAX_VICTIMS]:
+        found.append(_person(rank(number), Role.VICTIM, "waits for the others"))
+    return tuple(found)
+
+
+def _hosts(context: Context, accusation: Accusation | None) -> tuple[str, ...]:
+    if accusation is None:
+        return ()
+    if accusation.hosts:
+        return accusation.hosts
+    named = (*accusation.culprits, *accusation.suspects)
+    return tuple(sorted({host for number in named if (host := context.job.rank(number).host) is not None}))
+
+
+def _divergence(outcome: Outcome) -> object:
+    accusation = outcome.accusation
+    if accusation is None:
+        return None
+    if accusation.divergence is not None:
+        return accusation.divergence
+    return next(
+        (
+            finding.accusation.divergence
+            for finding in outcome.supporting
+            if finding.accusation is not None and finding.accusation.divergence is not None
+        ),
+        None,
+    )
+
+
+def _records(findings: list[Finding], outcome: Outcome) -> tuple[FindingRecord, ...]:
+    leading = [outcome.lead, *outcome.supporting]
+    detectors = {id(finding) for finding in leading if finding is not None}
+    lead = outcome.lead
+    records = []
+    for finding in findings:
+        led = id(finding) in detectors or (
+            lead is not None and finding.detector == lead.detector and finding.statement == lead.statement
+        )
+        statement = finding.statement
+        if any(finding is aside for aside in outcome.set_aside):
+            statement += " (set aside: other planes show that the instance is not stopped)"
+        records.append(
+            FindingRecord(
+                detector=finding.detector,
+                statement=statement,
+                evidence=finding.evidence,
+                plane=finding.plane,
+                led_to_verdict=led,
+            )
+        )
+    return tuple(sorted(records, key=lambda record: not record.led_to_verdict))
+
+
+def _would_decide(
+    findings: list[Finding], outcome: Outcome, fault: FaultClass, reports: tuple[PlaneReport, ...]
+) -> tuple[str, ...]:
+    if outcome.lead is not None and outcome.confidence is Confidence.CONFIRMED:
+        return ()
+    if fault is FaultClass.HEALTHY:
+        return ()
+    asked = [finding.would_decide for finding in findings if finding.would_decide is not None]
+    if fault in (FaultClass.INCONCLUSIVE, FaultClass.BLIND):
+        asked += [
+            f"{row.plane.value}: {WOULD_HELP[row.plane]}"
+            for row in reports
+            if row.state is not PlaneState.SPOKE and row.plane in WOULD_HELP
+        ]
+    return tuple(dict.fromkeys(asked))
+
+
+WOULD_HELP = {
+    Plane.RAS: "two verbose status replies, ten seconds apart, from every node",
+    Plane.FLIGHT: "the dumps of all ranks, taken while it hangs",
+    Plane.HARDWARE: "utilisation and link byte counters per GPU over ten seconds",
+    Plane.ENGINE: "the engine's metrics page, several times over ten seconds",
+    Plane.NCCL_LOG: "NCCL_DEBUG=INFO logs of every rank from their start",
+    Plane.FRAMEWORK_LOG: "stderr of every rank",
+    Plane.PLATFORM: "exit codes and times of all processes",
+    Plane.KERNEL: "the kernel logs of all nodes",
+}
+"""What each silent plane would need to speak."""
+
+
+def _summary(
+    context: Context,
+    fault: FaultClass,
+    subkind: Subkind | None,
+    accusation: Accusation | None,
+    view: ProgressView,
+) -> str:
+    if accusation is None:
+        return f"{fault.value}: {view.reason}"
+    name = f"{fault.value}/{subkind.value}" if subkind is not None else fault.value
+    if accusation.culprits:
+        who = ranks_text(accusation.culprits)
+        rank = context.job.rank(accusation.culprits[0])
+        if len(accusation.culprits) == 1 and rank.host is not None:
+            who += f" on {rank.host}"
+            who += f" (pid {rank.pid}, GPU {rank.gpu})" if rank.pid is not None and rank.gpu is not None else ""
+        reason = accusation.why.get(accusation.culprits[0], "")
+        return f"{name}: {who} {reason}".strip()
+    if accusation.gpus:
+        gpu = accusation.gpus[0]
+        return f"{name}: GPU {gpu.name}" + (f" on {gpu.host}" if gpu.host else "") + f": {gpu.why}"
+    if accusation.suspects:
+        return f"{name}: {ranks_text(accusation.suspects)} under suspicion, nobody convicted"
+    places = ", ".join(accusation.links or accusation.hosts)
+    return f"{name}: {places}" if places else f"{name}: no single rank stands out"

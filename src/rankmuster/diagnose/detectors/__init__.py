@@ -1,0 +1,1 @@
+"""Detectors: functions from the aligned context to findings, one idea a file, each with its blind spots stated."""

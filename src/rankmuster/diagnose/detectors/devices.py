@@ -1,0 +1,133 @@
+"""Kernel: GPUs that are lost or must be reset, by Xid and SXid; the first primary one on a node is the root.
+
+Blind to software hangs, and to everything where the kernel log was not collected.
+"""
+
+from __future__ import annotations
+
+from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.finding import Accusation, Finding, Gpu, accuse
+from rankmuster.model.fault import Confidence, Phase, Scope, Subkind
+from rankmuster.model.kernel import GpuAfter, SXid, Xid
+from rankmuster.model.plane import Plane
+from rankmuster.model.topology import NvlinkStatus
+
+NAME = "gpu-errors"
+
+LOST = frozenset({GpuAfter.LOST, GpuAfter.RESET, GpuAfter.UNUSABLE, GpuAfter.NO_NVLINK})
+"""States after which the GPU carries no collective until somebody acts."""
+
+DECISIVE_CODES = frozenset({79, 48, 62, 74, 95, 119, 120, 140, 149, 158})
+"""Xids that cannot be read otherwise: bus loss, uncontained memory errors, dead firmware, fatal links."""
+
+
+def detect(context: Context) -> list[Finding]:
+    """One finding for the root of the GPU errors, one for those that only end their own process, one for switches."""
+    xids = context.evidence.of(Xid)
+    primary = [xid for xid in xids if not xid.secondary]
+    lost = [xid for xid in primary if xid.after in LOST or xid.fatal]
+    found: list[Finding] = []
+    if lost:
+        found.append(_lost(context, lost, xids))
+    else:
+        found += _context_killers(context, primary)
+    found += _switches(context)
+    found += [
+        Finding(NAME, Plane.TOPOLOGY, f"nvidia-smi nvlink, GPU {status.gpu}: {status.note}", (status.source,))
+        for status in context.evidence.of(NvlinkStatus)
+        if status.note
+    ]
+    return found
+
+
+def rank_of(context: Context, xid: Xid) -> int | None:
+    """The rank whose process or GPU the line names."""
+    by_pid = context.roster.of_process(xid.origin.host, xid.pid)
+    if by_pid is not None:
+        return by_pid
+    host = context.roster.host(xid.origin.host)
+    fitting = [
+        rank.rank
+        for rank in context.roster.ranks
+        if rank.bus_id is not None
+        and rank.bus_id == xid.bus_id
+        and (host is None or rank.host is None or host == rank.host or host in rank.aliases)
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _reference(xid: Xid | SXid) -> str:
+    return f"{xid.origin.source}#L{xid.origin.line}"
+
+
+def _lost(context: Context, lost: list[Xid], xids: tuple[Xid, ...]) -> Finding:
+    root = lost[0]
+    same = [xid for xid in lost if xid.bus_id == root.bus_id and xid.origin.host == root.origin.host]
+    rank = rank_of(context, root)
+    others = sorted({xid.bus_id for xid in xids if xid.bus_id != root.bus_id})
+    statement = f"Xid {root.code} on GPU {root.bus_id}: {root.meaning} ({root.text[:160]})"
+    if others:
+        statement += f"; the lines of {', '.join(others[:8])} follow from it"
+    reason = f"Xid {root.code}: {root.meaning}; the GPU is {root.after.value} until somebody acts"
+    node = root.origin.host or (context.job.rank(rank).host if rank is not None else None)
+    confirmed = root.code in DECISIVE_CODES or len(same) > 1
+    accusation = accuse(
+        Subkind.GPU_LOST,
+        Confidence.CONFIRMED if confirmed else Confidence.LIKELY,
+        culprits=(rank,) if rank is not None else (),
+        victims=tuple(other for other in context.world if other != rank) if rank is not None else (),
+        gpus=(Gpu(node, root.bus_id, reason),),
+        hosts=(node,) if node else (),
+        why={rank: reason} if rank is not None else {},
+        scope=Scope.NODE,
+        at=context.time(root.origin.stamp),
+        decisive=confirmed,
+    )
+    evidence = tuple(_reference(xid) for xid in (*same, *[x for x in xids if x not in same]))[:10]
+    return Finding(NAME, Plane.KERNEL, statement, evidence, accusation)
+
+
+def _context_killers(context: Context, primary: list[Xid]) -> list[Finding]:
+    """Xids after which the GPU is fine and the process that owned the context is not (13, 31, 43, 94, ...)."""
+    harmless = {63, 92, 37, 38, 44, 66, 67, 122, 123, 124, 125, 141, 162, 163, 164, 165}
+    telling = [xid for xid in primary if xid.code not in harmless and xid.after is GpuAfter.OK]
+    found = []
+    for xid in telling[:1]:
+        rank = rank_of(context, xid)
+        statement = f"Xid {xid.code} on GPU {xid.bus_id}: {xid.meaning}; the GPU survives it, the CUDA context does not"
+        accusation: Accusation | None = None
+        if rank is not None:
+            accusation = accuse(
+                Subkind.EXITED,
+                Confidence.LIKELY,
+                culprits=(rank,),
+                victims=tuple(other for other in context.world if other != rank),
+                why={rank: f"Xid {xid.code} ended its CUDA context: {xid.meaning}"},
+                scope=Scope.RANK,
+                at=context.time(xid.origin.stamp),
+            )
+        found.append(Finding(NAME, Plane.KERNEL, statement, (_reference(xid),), accusation))
+    return found
+
+
+def _switches(context: Context) -> list[Finding]:
+    switches = context.evidence.of(SXid)
+    serious = [sxid for sxid in switches if sxid.effect in ("fabric", "partition", "hang") or sxid.fatal]
+    if not serious:
+        return []
+    root = serious[0]
+    host = root.origin.host
+    where = f"NVSwitch {root.bus_id}" + (f" link {root.link}" if root.link is not None else "")
+    statement = f"SXid {root.code} on {where}: {root.text[:160]} (effect: {root.effect})"
+    accusation = accuse(
+        Subkind.LINK_ERROR,
+        Confidence.CONFIRMED if root.fatal else Confidence.LIKELY,
+        hosts=(host,) if host else (),
+        links=(where,),
+        gpus=(),
+        scope=Scope.NODE,
+        phase=Phase.SERVING,
+        at=context.time(root.origin.stamp),
+        decisive=bool(root.fatal),
+    )
+    return [Finding(NAME, Plane.KERNEL, statement, tuple(_reference(sxid) for sxid in serious[:6]), accusation)]

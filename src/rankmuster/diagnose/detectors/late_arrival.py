@@ -1,0 +1,205 @@
+"""Flight Recorder: the rank for which the others wait, by its share of wall time, persistent or in the tail.
+
+Of one collective the rank with the shortest duration came last. Weighed by time, never by count: in launch-bound health
+one rank is last in 19 of 20 collectives, by microseconds. Holds for symmetric operations of one group and number only.
+Blind without TORCH_NCCL_ENABLE_TIMING, to graph replays, and to slowness that all ranks share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.finding import Finding, accuse
+from rankmuster.diagnose.legal import is_symmetric
+from rankmuster.diagnose.spin import picture
+from rankmuster.model.fault import Confidence, Scope, Subkind
+from rankmuster.model.flight import Floats, Ints
+from rankmuster.model.frameworklog import DumpNotice
+from rankmuster.model.job import Group
+from rankmuster.model.plane import Plane
+
+NAME = "late-arrival"
+
+BUCKETS = 20
+"""Equal parts of the window: waiting in nearly all of them is persistent, in a few it is a tail."""
+
+STEADY_BUCKETS = 0.75
+"""Share of the buckets that must hold waiting for it to be persistent."""
+
+TAIL_EVENTS = 3
+"""Fewest single waits of a tail; one hiccup is none."""
+
+TAIL_FACTOR = 10.0
+"""A wait of the tail is at least this many ordinary durations of the same group's operations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """Waiting for one rank in one group. `share`: of wall time. `dominance`: of all waiting in the group.
+
+    `steady`: share of time buckets that hold at least a quarter of their even part. `worst`: seconds.
+    """
+
+    rank: int
+    share: float
+    dominance: float
+    steady: float
+    events: int
+    typical_ms: float
+    worst_ms: float
+    rounds: int
+    example: int  # sequence number of the longest wait
+
+
+def detect(context: Context) -> list[Finding]:
+    """The latest rank of all groups, if it takes enough time; a note of the share otherwise."""
+    measured = [
+        (group, lateness) for group in context.table.groups if (lateness := _measure(context, group)) is not None
+    ]
+    if not measured:
+        return []
+    group, late = max(measured, key=lambda item: item[1].share)
+    limits = context.limits
+    evidence = _evidence(context, group, late)
+    text = (
+        f"{group.label}: waiting for rank {late.rank} takes {late.share:.0%} of wall time over {late.rounds} rounds "
+        f"({late.dominance:.0%} of all waiting; typically {late.typical_ms:.1f} ms, at worst {late.worst_ms:.1f} ms)"
+    )
+    if late.dominance < limits.late_dominance:
+        return [Finding(NAME, Plane.FLIGHT, f"{text}: no single rank is late", evidence)]
+    if late.share >= limits.late_share and late.steady >= STEADY_BUCKETS:
+        return [_accuse(context, Subkind.PERSISTENT, text + ", all the time", group, late, evidence)]
+    tail = late.events >= TAIL_EVENTS and late.share >= limits.late_share / 3 and late.steady < STEADY_BUCKETS
+    if tail:
+        return [_accuse(context, Subkind.TAIL, text + f", in {late.events} single waits", group, late, evidence)]
+    return [Finding(NAME, Plane.FLIGHT, f"{text}: within what healthy jobs show", evidence)]
+
+
+def _accuse(
+    context: Context, subkind: Subkind, text: str, group: Group, late: Lateness, evidence: tuple[str, ...]
+) -> Finding:
+    idle = _least_busy(context)
+    agreed = idle == late.rank
+    if agreed:
+        text += f"; its GPU is the least busy one, its peers' spin ({context.tracks[late.rank].source})"
+        evidence += (context.tracks[late.rank].source,)
+    return Finding(
+        NAME,
+        Plane.FLIGHT,
+        text,
+        evidence,
+        accuse(
+            subkind,
+            Confidence.CONFIRMED if agreed else Confidence.LIKELY,
+            culprits=(late.rank,),
+            victims=tuple(rank for rank in group.members if rank != late.rank),
+            why={late.rank: f"arrives last in {group.label}; waiting for it takes {late.share:.0%} of wall time"},
+            scope=Scope.RANK,
+            stop=False,
+        ),
+    )
+
+
+def _least_busy(context: Context) -> int | None:
+    """The rank whose GPU is far less busy than all others, as one is that arrives late and never waits."""
+    busy = {rank: state.sm_percent for rank, state in _while_serving(context).items()}
+    if len(busy) < 2:
+        return None
+    rank = min(busy, key=lambda number: busy[number])
+    others = [percent for number, percent in busy.items() if number != rank]
+    return rank if busy[rank] + 30.0 < min(others) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Busy:
+    sm_percent: float
+
+
+def _while_serving(context: Context) -> dict[int, _Busy]:
+    """Median utilisation over the time the dumps speak of."""
+    spans = [
+        (float(flight.created.min()), float(flight.created.max()))
+        for flight in context.table.rows.values()
+        if len(flight.created)
+    ]
+    if not spans:
+        return {rank: _Busy(state.sm_percent) for rank, state in picture(context).states.items()}
+    low, high = max(start for start, _ in spans), min(end for _, end in spans)
+    found = {}
+    for rank, track in context.tracks.items():
+        inside = track.sm_percent[(track.time >= low) & (track.time <= high)]
+        inside = inside[np.isfinite(inside)]
+        if len(inside):
+            found[rank] = _Busy(float(np.median(inside)))
+    return found
+
+
+def _measure(context: Context, group: Group) -> Lateness | None:
+    table = context.table
+    ranks = [rank for rank in group.members if (group.key, rank) in table.rolls]
+    if len(ranks) < 2 or len(ranks) != len(group.members):
+        return None
+    rolls = [table.rolls[(group.key, rank)] for rank in ranks]
+    symmetric = np.array([is_symmetric(signature.op) for signature in table.signatures], dtype=bool)
+    usable = [roll.seq[roll.finished & np.isfinite(roll.duration_ms) & symmetric[roll.signature]] for roll in rolls]
+    numbers: Ints = usable[0]
+    for other in usable[1:]:
+        numbers = np.intersect1d(numbers, other, assume_unique=True)
+    if len(numbers) < context.limits.late_rounds:
+        return None
+    positions = [np.searchsorted(roll.seq, numbers) for roll in rolls]
+    durations = np.stack([roll.duration_ms[place] for roll, place in zip(rolls, positions, strict=True)])
+    created = np.stack([roll.created[place] for roll, place in zip(rolls, positions, strict=True)]).max(axis=0)
+    kept = created < _before_stack_dumps(context)
+    durations, created, numbers = durations[:, kept], created[kept], numbers[kept]
+    span = float(created.max() - created.min()) if len(created) else 0.0
+    if len(numbers) < context.limits.late_rounds or span <= 0:
+        return None
+    ordered = np.sort(durations, axis=0)
+    # What everybody else waited for the last one: the second shortest duration over the shortest.
+    waited: Floats = (ordered[1] - ordered[0]) / 1e3
+    last = durations.argmin(axis=0)
+    per_rank = np.array([waited[last == index].sum() for index in range(len(ranks))])
+    worst = int(per_rank.argmax())
+    total = float(per_rank.sum())
+    if total <= 0:
+        return None
+    mine = np.where(last == worst, waited, 0.0)
+    ordinary = float(np.median(ordered[0])) / 1e3
+    events = mine[mine > max(TAIL_FACTOR * ordinary, 1e-3)]
+    buckets = np.histogram(created, bins=BUCKETS, weights=mine)[0]
+    return Lateness(
+        rank=ranks[worst],
+        share=float(per_rank[worst]) / span,
+        dominance=float(per_rank[worst]) / total,
+        steady=float((buckets >= 0.25 * mine.sum() / BUCKETS).mean()),
+        events=len(events),
+        typical_ms=float(np.median(events)) * 1e3 if len(events) else float(np.median(mine)) * 1e3,
+        worst_ms=float(mine.max()) * 1e3,
+        rounds=len(numbers),
+        example=int(numbers[int(mine.argmax())]),
+    )
+
+
+def _before_stack_dumps(context: Context) -> float:
+    """A dump with stacks slows the job for seconds: what was enqueued after the first one is not looked at."""
+    times = [
+        time
+        for notice in context.evidence.of(DumpNotice)
+        if notice.with_stacks is not False and (time := context.time(notice.origin.stamp)) is not None
+    ]
+    return min(times, default=float("inf"))
+
+
+def _evidence(context: Context, group: Group, late: Lateness) -> tuple[str, ...]:
+    table = context.table
+    found = []
+    for rank in (late.rank, *[member for member in group.members if member != late.rank][:2]):
+        roll = table.rolls[(group.key, rank)]
+        position = roll.at(late.example)
+        if position is not None:
+            found.append(table.reference(rank, int(roll.row[position])))
+    return tuple(found)

@@ -1,0 +1,175 @@
+"""Flight Recorder: the first number of a group under which its members did not do the same.
+
+Completed operations are compared too: a mismatch need not hang at once. Blind to: the reduce operation and the root,
+which no dump records; graph replays; what the ring buffers overwrote; groups of which only one member left a dump.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.finding import Finding, accuse, ranks_text
+from rankmuster.diagnose.habit import breaks_habit
+from rankmuster.diagnose.legal import differs
+from rankmuster.diagnose.roll import RollTable, Signature
+from rankmuster.model.fault import Confidence, Scope, Subkind
+from rankmuster.model.job import Group
+from rankmuster.model.plane import Plane
+from rankmuster.model.verdict import FirstDivergence
+
+NAME = "collective-mismatch"
+
+MAX_COLUMNS = 4000
+"""Numbers of one group in which members differ that are looked at before giving up on finding an illegal one."""
+
+
+def detect(context: Context) -> list[Finding]:
+    """One finding per group whose members' calls differ, the earliest illegal difference of each."""
+    found = []
+    for group in context.table.groups:
+        finding = _first_of(context, group)
+        if finding is not None:
+            found.append(finding)
+    return found
+
+
+def _first_of(context: Context, group: Group) -> Finding | None:
+    table = context.table
+    ranks = [rank for rank in group.members if (group.key, rank) in table.rolls]
+    if len(ranks) < 2:
+        return None
+    rolls = [table.rolls[(group.key, rank)] for rank in ranks]
+    numbers = np.unique(np.concatenate([roll.seq for roll in rolls]))
+    matrix = np.full((len(ranks), len(numbers)), -1, dtype=np.int64)
+    for index, roll in enumerate(rolls):
+        matrix[index, np.searchsorted(numbers, roll.seq)] = roll.signature
+    present = matrix >= 0
+    highest = np.where(present, matrix, -1).max(axis=0)
+    lowest = np.where(present, matrix, np.iinfo(np.int64).max).min(axis=0)
+    differing = np.flatnonzero((highest != lowest) & (present.sum(axis=0) > 1))
+    for column in differing[:MAX_COLUMNS].tolist():
+        entered = {ranks[i]: table.signatures[int(matrix[i, column])] for i in np.flatnonzero(present[:, column])}
+        subkind = differs(entered, group.members)
+        if subkind is not None:
+            agreed = bool(((highest == lowest) & (present.sum(axis=0) > 1))[:column].any())
+            return _finding(context, group, int(numbers[column]), entered, subkind, agreed)
+    return None
+
+
+def _key(subkind: Subkind) -> Callable[[Signature], object]:
+    if subkind is Subkind.OP_MISMATCH:
+        return lambda signature: signature.op
+    if subkind is Subkind.DTYPE_MISMATCH:
+        return lambda signature: signature.in_dtypes
+    return lambda signature: (signature.in_sizes, signature.out_sizes)
+
+
+def split(entered: Mapping[int, object]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(majority, minority) ranks by what they did; no majority: the second is empty."""
+    camps: dict[object, list[int]] = defaultdict(list)
+    for rank, what in entered.items():
+        camps[what].append(rank)
+    largest = max(camps.values(), key=len)
+    if len(largest) * 2 <= len(entered):
+        return tuple(sorted(entered)), ()
+    return tuple(sorted(largest)), tuple(sorted(set(entered) - set(largest)))
+
+
+def describe(signature: Signature) -> str:
+    """`all_reduce of [16, 4096] Float`."""
+    shapes = " + ".join(str(list(shape)) for shape in signature.in_sizes) or "no tensor"
+    kinds = "/".join(dict.fromkeys(signature.in_dtypes))
+    return f"{signature.op} of {shapes} {kinds}".strip()
+
+
+def _finding(
+    context: Context, group: Group, seq: int, entered: dict[int, Signature], subkind: Subkind, agreed: bool
+) -> Finding:
+    table = context.table
+    key = _key(subkind)
+    majority, odd = split({rank: key(signature) for rank, signature in entered.items()})
+    by_habit = False
+    if not odd:
+        odd = breaks_habit(table, group.key, seq, tuple(entered))
+        by_habit = bool(odd)
+    camps = _camps(entered)
+    statement = f"{group.label} #{seq}: " + "; ".join(camps)
+    if by_habit:
+        statement += f". {ranks_text(odd).capitalize()} left the order it had always kept"
+    suspects = () if odd else tuple(sorted(entered))
+    reference = majority if odd and not by_habit else tuple(rank for rank in entered if rank not in odd)
+    stopped = not _finished_by_all(table, group, seq, tuple(entered))
+    confidence = Confidence.CONFIRMED if odd and agreed and not by_habit else Confidence.LIKELY
+    reference_op = entered[reference[0]].op if reference else next(iter(entered.values())).op
+    why = {
+        rank: f"entered {describe(entered[rank])} as {group.label} #{seq} where others entered "
+        f"{describe(entered[reference[0]])}"
+        for rank in odd
+        if reference
+    }
+    evidence = tuple(
+        table.reference(rank, int(roll.row[position]))
+        for rank, roll in ((rank, table.rolls[(group.key, rank)]) for rank in (*odd[:4], *reference[:2], *suspects[:4]))
+        if (position := roll.at(seq)) is not None
+    )
+    return Finding(
+        NAME,
+        Plane.FLIGHT,
+        statement,
+        evidence,
+        accuse(
+            subkind,
+            confidence,
+            culprits=odd,
+            suspects=suspects,
+            victims=tuple(rank for rank in group.members if rank not in odd and rank not in suspects),
+            why=why,
+            scope=Scope.RANK if odd else Scope.GROUP,
+            decisive=bool(odd) and agreed and not by_habit,
+            stop=stopped,
+            at=_time_of(table, group, seq, entered),
+            divergence=FirstDivergence(
+                group=group.label,
+                members=group.members,
+                sequence=seq,
+                op=reference_op,
+                missing=odd,
+                entered=tuple(sorted(reference or suspects)),
+            ),
+        ),
+    )
+
+
+def _camps(entered: Mapping[int, Signature]) -> list[str]:
+    camps: Counter[str] = Counter()
+    ranks: dict[str, list[int]] = defaultdict(list)
+    for rank, signature in entered.items():
+        text = describe(signature)
+        if signature.out_sizes != signature.in_sizes:
+            text += " into " + " + ".join(str(list(shape)) for shape in signature.out_sizes)
+        camps[text] += 1
+        ranks[text].append(rank)
+    return [f"{ranks_text(ranks[text])} entered {text}" for text, _ in reversed(camps.most_common(4))]
+
+
+def _finished_by_all(table: RollTable, group: Group, seq: int, ranks: tuple[int, ...]) -> bool:
+    for rank in ranks:
+        roll = table.rolls[(group.key, rank)]
+        position = roll.at(seq)
+        if position is None or not roll.finished[position]:
+            return False
+    return True
+
+
+def _time_of(table: RollTable, group: Group, seq: int, entered: Mapping[int, Signature]) -> float | None:
+    times = []
+    for rank in entered:
+        roll = table.rolls[(group.key, rank)]
+        position = roll.at(seq)
+        if position is not None and roll.created[position] > 0:
+            times.append(float(roll.created[position]))
+    return max(times, default=None)

@@ -1,0 +1,160 @@
+"""RAS: ranks that launched less than their peers, over two looks at which nothing moved.
+
+One MISMATCH is nothing: a healthy busy job shows it in half of single polls. Blind to equal counts (a symmetric hang),
+send/recv and all-to-all, CUDA-graph replays, anything before init.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.finding import Finding, accuse, ranks_text
+from rankmuster.diagnose.ras_view import CountLook, looks_per_communicator
+from rankmuster.model.fault import Confidence, Scope, Subkind
+from rankmuster.model.plane import Plane
+
+NAME = "ras-counts"
+
+
+def detect(context: Context) -> list[Finding]:
+    """A finding per communicator whose counts differ and stand still; one for counts that move."""
+    found: list[Finding] = []
+    lagging: list[tuple[int, tuple[CountLook, CountLook]]] = []
+    for comm, looks in looks_per_communicator(context).items():
+        pair = _last_two(looks, context.limits.ras_gap_seconds)
+        if pair is None:
+            if looks and _differing(looks[-1]):
+                statement = (
+                    f"RAS communicator {comm:016x}: counts differ in the only look there is; "
+                    "one look at a busy job often does"
+                )
+                found.append(
+                    Finding(
+                        NAME, Plane.RAS, statement, (looks[-1].source,), would_decide="a second RAS poll 10 s later"
+                    )
+                )
+            continue
+        before, after = pair
+        moved = _moved(before, after)
+        if moved:
+            statement = f"RAS communicator {comm:016x}: launched counts moved between the last two looks ({moved})"
+            found.append(Finding(NAME, Plane.RAS, statement, (before.source, after.source)))
+        elif _differing(after):
+            lagging.append((comm, pair))
+        else:
+            statement = (
+                f"RAS communicator {comm:016x}: all ranks launched the same number of operations, unchanged over "
+                f"{after.time - before.time:.0f} s; RAS cannot tell a hang of all from idleness"
+            )
+            found.append(Finding(NAME, Plane.RAS, statement, (before.source, after.source)))
+    return found + _accusations(lagging)
+
+
+def _last_two(looks: list[CountLook], gap: float) -> tuple[CountLook, CountLook] | None:
+    if not looks:
+        return None
+    last = looks[-1]
+    earlier = [look for look in looks if last.time - look.time >= gap]
+    return (earlier[-1], last) if earlier else None
+
+
+def _differing(look: CountLook) -> bool:
+    return any(len(set(counts.values())) > 1 for counts in look.counts.values())
+
+
+def _moved(before: CountLook, after: CountLook) -> str | None:
+    """The first operation whose counts grew. Text replies list only operations that differ: what both list counts."""
+    for op, counts in after.counts.items():
+        earlier = before.counts.get(op)
+        if earlier is None:
+            continue
+        for rank, count in counts.items():
+            if rank in earlier and count != earlier[rank]:
+                return f"{op} of rank {rank}: {earlier[rank]} to {count}"
+    return None
+
+
+def _camps(look: CountLook) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
+    """(ranks behind, ranks ahead, whether the totals are equal and only their split differs)."""
+    ranks = sorted({rank for counts in look.counts.values() for rank in counts})
+    totals = {rank: sum(counts.get(rank, 0) for counts in look.counts.values()) for rank in ranks}
+    complete = all(set(counts) == set(ranks) for counts in look.counts.values())
+    highest = max(totals.values())
+    behind = tuple(rank for rank in ranks if totals[rank] < highest)
+    ahead = tuple(rank for rank in ranks if totals[rank] == highest)
+    return behind, ahead, complete and not behind
+
+
+def _camps_text(op: str, counts: Mapping[int, int]) -> str:
+    values = sorted(set(counts.values()))
+    camps = (f"{count} on {ranks_text([rank for rank, own in counts.items() if own == count])}" for count in values)
+    return f"{op} {', '.join(camps)}"
+
+
+def _accusations(lagging: list[tuple[int, tuple[CountLook, CountLook]]]) -> list[Finding]:
+    camps = {comm: _camps(pair[1]) for comm, pair in lagging}
+    waiting_elsewhere = {rank for behind, ahead, split in camps.values() if behind and not split for rank in ahead}
+    found = []
+    for comm, (before, after) in lagging:
+        behind, ahead, split = camps[comm]
+        text = "; ".join(
+            _camps_text(op, counts) for op, counts in after.counts.items() if len(set(counts.values())) > 1
+        )
+        seconds = after.time - before.time
+        evidence = (before.source, after.source)
+        if split:
+            found.append(_split_finding(comm, after, text, seconds, evidence))
+            continue
+        # A rank that is behind here and ahead elsewhere waits there: a victim.
+        roots = tuple(rank for rank in behind if rank not in waiting_elsewhere or len(lagging) == 1)
+        majority = len(behind) < len(ahead) or (len(behind) == len(ahead) == 1)
+        named = roots if majority else ()
+        statement = (
+            f"RAS communicator {comm:016x}: counts differ and stood still for {seconds:.0f} s: {text}; "
+            f"{ranks_text(behind)} launched fewer"
+        )
+        found.append(
+            Finding(
+                NAME,
+                Plane.RAS,
+                statement,
+                evidence,
+                accuse(
+                    Subkind.MISSING_ENTER,
+                    Confidence.LIKELY,
+                    culprits=named,
+                    suspects=() if named else behind,
+                    victims=tuple(rank for rank in (*ahead, *behind) if rank not in named),
+                    why=dict.fromkeys(behind, "launched fewer operations than its peers, unchanged over two RAS polls"),
+                    scope=Scope.RANK,
+                ),
+            )
+        )
+    return found
+
+
+def _split_finding(comm: int, look: CountLook, text: str, seconds: float, evidence: tuple[str, ...]) -> Finding:
+    ranks = sorted({rank for counts in look.counts.values() for rank in counts})
+    shapes = {rank: tuple(sorted((op, counts[rank]) for op, counts in look.counts.items())) for rank in ranks}
+    camps: dict[tuple[tuple[str, int], ...], list[int]] = {}
+    for rank, shape in shapes.items():
+        camps.setdefault(shape, []).append(rank)
+    largest = max(camps.values(), key=len)
+    odd = tuple(rank for rank in ranks if rank not in largest) if len(largest) * 2 > len(ranks) else ()
+    return Finding(
+        NAME,
+        Plane.RAS,
+        f"RAS communicator {comm:016x}: equal totals with another split between operations, unchanged over "
+        f"{seconds:.0f} s: {text}; somebody called another operation",
+        evidence,
+        accuse(
+            Subkind.OP_MISMATCH,
+            Confidence.LIKELY,
+            culprits=odd,
+            suspects=() if odd else tuple(ranks),
+            victims=tuple(rank for rank in ranks if rank not in odd) if odd else (),
+            why=dict.fromkeys(odd or ranks, "launched other operations than its peers, in the same number"),
+            scope=Scope.RANK if odd else Scope.GROUP,
+        ),
+    )

@@ -1,0 +1,213 @@
+"""RAS: processes that do not answer, and two sides that miss each other.
+
+"Did not answer" is not "dead": a stopped process, a cut path and a finished one look the same to a single asker. What
+separates them: a second asker on the other side, an exit code, a dump or a log line written later. Blind to processes
+that share no communicator with the one that answers, and to everything before init.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rankmuster.diagnose import life
+from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.finding import Finding, accuse, ranks_text
+from rankmuster.diagnose.ras_view import Absence, absences
+from rankmuster.model.fault import Confidence, Scope, Subkind
+from rankmuster.model.plane import Plane
+
+NAME = "ras-missing"
+
+
+def detect(context: Context) -> list[Finding]:
+    """At most one accusation: a lost path, silent ranks, or a silent host."""
+    looks = absences(context)
+    with_missing = [look for look in looks if look.unresponsive]
+    if not with_missing:
+        return _unanswered(context) if not looks else []
+    parted = _two_sides(context, with_missing)
+    if parted is not None:
+        return [parted]
+    first = _first_stable(context, with_missing)
+    if first is None:
+        missing = tuple(sorted(with_missing[-1].unresponsive))
+        statement = f"RAS missed {ranks_text(missing)} in a single poll; one poll decides nothing"
+        return [
+            Finding(NAME, Plane.RAS, statement, (with_missing[-1].source,), would_decide="a second RAS poll 10 s later")
+        ]
+    return [_silent(context, first, with_missing, looks)]
+
+
+def _two_sides(context: Context, looks: list[Absence]) -> Finding | None:
+    """Two askers, each of which reaches its own side and misses the other's, at about the same time."""
+    for index, one in enumerate(looks):
+        for other in looks[index + 1 :]:
+            if not one.answered or not other.answered or one.answered & other.answered:
+                continue
+            if not (one.unresponsive & other.answered and other.unresponsive & one.answered):
+                continue
+            near = one.time is None or other.time is None or abs(one.time - other.time) < 60.0
+            if near:
+                return _parted(context, one, other, looks)
+    return None
+
+
+def _parted(context: Context, one: Absence, other: Absence, looks: list[Absence]) -> Finding:
+    sides = [tuple(sorted(one.answered)), tuple(sorted(other.answered))]
+    hosts = tuple(
+        sorted({host for rank in (*sides[0], *sides[1]) if (host := context.job.rank(rank).host) is not None})
+    )
+    names = [
+        " and ".join(sorted({context.job.rank(rank).host or "an unknown host" for rank in side})) for side in sides
+    ]
+    repeats = sum(bool(look.unresponsive) for look in looks)
+    statement = (
+        f"RAS asked on both sides: {ranks_text(sides[0])} ({names[0]}) answer and miss {ranks_text(sides[1])}; "
+        f"{ranks_text(sides[1])} ({names[1]}) answer and miss {ranks_text(sides[0])}: all processes live and the path "
+        f"between the two sides is lost ({repeats} polls)"
+    )
+    return Finding(
+        NAME,
+        Plane.RAS,
+        statement,
+        (one.source, other.source),
+        accuse(
+            Subkind.PATH_LOST,
+            Confidence.CONFIRMED if repeats > 2 else Confidence.LIKELY,
+            victims=(*sides[0], *sides[1]),
+            hosts=hosts,
+            links=(f"{names[0]} - {names[1]}",),
+            scope=Scope.GROUP,
+            at=min((look.time for look in looks if look.time is not None), default=None),
+            decisive=repeats > 2,
+        ),
+    )
+
+
+def _first_stable(context: Context, looks: list[Absence]) -> Absence | None:
+    """The first poll whose missing ranks are still missing in a later one; a time-out in the reply counts as a look."""
+    for index, look in enumerate(looks):
+        if look.timeouts and look.unresponsive:
+            return look
+        for later in looks[index + 1 :]:
+            apart = look.time is None or later.time is None or later.time - look.time >= context.limits.ras_gap_seconds
+            if apart and look.unresponsive <= later.unresponsive:
+                return look
+    return None
+
+
+def _silent(context: Context, first: Absence, looks: list[Absence], everything: list[Absence]) -> Finding:
+    missing = tuple(sorted(first.unresponsive))
+    lives = {rank: life.of_rank(context, rank) for rank in missing}
+    alive_after = tuple(
+        rank
+        for rank in missing
+        if lives[rank].spoke_of_trouble
+        or (first.time is not None and (lives[rank].last_word or 0.0) > first.time + context.limits.aftershock_seconds)
+    )
+    gone = tuple(rank for rank in missing if context.job.rank(rank).exit_code is not None)
+    silent = tuple(rank for rank in missing if rank not in alive_after and rank not in gone)
+    errors = Counter(poll.error for poll in context.polls if not poll.answered)
+    polls = sum(set(missing) <= look.unresponsive for look in looks)
+    statement = (
+        f"RAS got no answer from {ranks_text(missing)} in {polls} of {len(everything)} polls, first in {first.source}"
+    )
+    if errors:
+        statement += f"; {sum(errors.values())} more connections were accepted and not answered"
+    if gone:
+        return Finding(NAME, Plane.RAS, f"{statement}; {ranks_text(gone)} had ended", (first.source,))
+    hosts = {context.job.rank(rank).host for rank in missing}
+    elsewhere = {context.job.rank(rank).host for rank in context.world if rank not in missing}
+    whole_hosts = bool(hosts) and None not in hosts and not hosts & elsewhere and bool(elsewhere - {None})
+    evidence = tuple(look.source for look in looks[:3])
+    if whole_hosts:
+        return _host_silent(context, statement, missing, alive_after, evidence, first)
+    if not silent:
+        statement += (
+            f"; yet {ranks_text(alive_after)} wrote log lines afterwards: the process lives, its RAS thread or path "
+            "does not"
+        )
+        return Finding(NAME, Plane.RAS, statement, evidence)
+    peers = [rank for rank in context.world if rank not in missing]
+    few = len(silent) < len(peers) or (len(silent) == len(peers) == 1)
+    dumped = any(rank in context.dump_facts for rank in peers) and not any(
+        rank in context.dump_facts for rank in silent
+    )
+    if dumped:
+        statement += f"; it left no dump either, while {ranks_text([r for r in peers if r in context.dump_facts])} did"
+    return Finding(
+        NAME,
+        Plane.RAS,
+        statement,
+        evidence,
+        accuse(
+            Subkind.UNRESPONSIVE,
+            Confidence.CONFIRMED if dumped and few else Confidence.LIKELY,
+            culprits=silent if few else (),
+            suspects=() if few else silent,
+            victims=tuple(peers) if few else (),
+            why=dict.fromkeys(
+                silent, "does not answer RAS, and is not known to have ended: frozen, stopped or cut off"
+            ),
+            scope=Scope.RANK,
+            at=first.time,
+            decisive=False,
+        ),
+        would_decide="the state of the process (stopped? in D state?) and its stack",
+    )
+
+
+def _host_silent(
+    context: Context,
+    statement: str,
+    missing: tuple[int, ...],
+    alive_after: tuple[int, ...],
+    evidence: tuple[str, ...],
+    first: Absence,
+) -> Finding:
+    hosts = tuple(sorted({host for rank in missing if (host := context.job.rank(rank).host)}))
+    names = ", ".join(hosts)
+    if alive_after:
+        everybody = tuple(sorted({host for rank in context.world if (host := context.job.rank(rank).host)}))
+        statement += (
+            f": all ranks of {names}; {ranks_text(alive_after)} wrote log lines afterwards, so the path is lost, "
+            "not the host"
+        )
+        accusation = accuse(
+            Subkind.PATH_LOST,
+            Confidence.LIKELY,
+            victims=context.world,
+            hosts=everybody,
+            links=(" - ".join(everybody),),
+            scope=Scope.GROUP,
+            at=first.time,
+        )
+    else:
+        statement += f": all ranks of {names}, and nothing was heard from there since"
+        accusation = accuse(
+            Subkind.HOST_LOST,
+            Confidence.POSSIBLE,
+            suspects=missing,
+            hosts=hosts,
+            why=dict.fromkeys(missing, f"every rank of {names} stopped answering at once"),
+            scope=Scope.NODE,
+            at=first.time,
+        )
+    return Finding(
+        NAME, Plane.RAS, statement, evidence, accusation, would_decide=f"RAS asked on {names}, or the state of the node"
+    )
+
+
+def _unanswered(context: Context) -> list[Finding]:
+    failed = [poll for poll in context.polls if not poll.answered]
+    if not failed:
+        return []
+    reasons = ", ".join(sorted({poll.error or "no reply" for poll in failed}))
+    return [
+        Finding(
+            NAME,
+            Plane.RAS,
+            f"RAS was asked {len(failed)} times and never answered ({reasons[:200]})",
+            tuple(poll.source for poll in failed[:4]),
+        )
+    ]

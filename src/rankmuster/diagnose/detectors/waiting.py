@@ -1,0 +1,68 @@
+"""Flight Recorder: who waits for whom over all groups, and what stands at the root.
+
+A root that has nothing outstanding did not come (`missing_enter`, `missing_peer`). A root that everybody has joined and
+that alone has not started, or alone has not finished, has a stalled GPU (`gpu_stalled`). A root without a dump is
+unknown. No root is a cycle (`order_cycle`); everybody at one operation is the path (`all_entered_none_left`).
+Blind to: traffic outside ProcessGroupNCCL and gloo, graph replays, ranks without dump and log.
+"""
+
+from __future__ import annotations
+
+from rankmuster.diagnose import waits
+from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.detectors.absent_ranks import NAME, absent
+from rankmuster.diagnose.detectors.standing_together import together
+from rankmuster.diagnose.detectors.wait_cycle import cycle
+from rankmuster.diagnose.finding import Finding, ranks_text
+from rankmuster.diagnose.roll import Head
+from rankmuster.model.plane import Plane
+
+
+def detect(context: Context) -> list[Finding]:
+    """Findings from the dumps (and from watchdog lines for ranks without one); none of a job in motion accuses."""
+    table = context.table
+    heads = {rank: head for rank, head in table.heads.items() if head is not None}
+    if not heads:
+        return []
+    if context.in_motion:
+        moving = sorted(rank for rank, facts in context.dump_facts.items() if facts.in_motion)
+        statement = (
+            f"The dumps of {ranks_text(moving)} hold operations that are completed and not yet retired: the job moved "
+            "when they were taken, and their outstanding operations are its ordinary tail"
+        )
+        return [Finding(NAME, Plane.FLIGHT, statement, _sources(context, moving))]
+    if _young(context, heads):
+        return [
+            Finding(
+                NAME,
+                Plane.FLIGHT,
+                "All outstanding operations were only just enqueued when the dumps were taken; they convict nobody",
+                _sources(context, sorted(heads)),
+                would_decide="a second set of dumps some seconds later",
+            )
+        ]
+    graph = waits.build(table)
+    found = absent(context, graph, heads)
+    found += together(context, graph, heads)
+    if not any(finding.accusation for finding in found):
+        found += cycle(context, graph)
+    return found
+
+
+def _sources(context: Context, ranks: list[int]) -> tuple[str, ...]:
+    return tuple(context.dump_facts[rank].source for rank in ranks if rank in context.dump_facts)[:8]
+
+
+def _young(context: Context, heads: dict[int, Head]) -> bool:
+    """Whether every age that is known is below a few ordinary gaps. A newest stamp bounds an age from below only."""
+    ages = []
+    for rank, head in heads.items():
+        facts = context.dump_facts.get(rank)
+        if facts is None or facts.look is None or head.created <= 0:
+            return False
+        age = facts.look - head.created
+        limit = max(context.limits.tail_seconds, context.limits.tail_gaps * context.table.rows[rank].longest_gap)
+        if age >= limit or facts.look_from not in ("manifest", "log"):
+            return False
+        ages.append(age)
+    return bool(ages)

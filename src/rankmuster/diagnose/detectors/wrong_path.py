@@ -1,0 +1,149 @@
+"""NCCL log and topology: a slower path than the hardware has, chosen because something forbids the better one.
+
+Blind to slots and links that trained down (counters and benchmarks tell), and to logs without transport lines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.finding import Finding, accuse
+from rankmuster.model.fault import Confidence, Scope, Subkind
+from rankmuster.model.nccllog import NcclInit, NcclProblem, NcclProblemKind, NcclSetting, NcclTransport
+from rankmuster.model.plane import Plane
+from rankmuster.model.topology import RdmaPort, TopologyMatrix
+
+NAME = "wrong-path"
+
+FORBIDDING = {
+    "NCCL_P2P_DISABLE": frozenset({"1"}),
+    "NCCL_P2P_LEVEL": frozenset({"LOC", "0"}),
+    "NCCL_IB_DISABLE": frozenset({"1"}),
+    "NCCL_NET_GDR_LEVEL": frozenset({"LOC", "0"}),
+    "NCCL_SHM_DISABLE": frozenset({"1"}),
+}
+"""Settings that forbid a path outright (NCCL's environment documentation); other values narrow a choice."""
+
+
+def detect(context: Context) -> list[Finding]:
+    """Shared memory between GPUs that NVLink joins, and sockets where RDMA ports are up."""
+    transports = context.evidence.of(NcclTransport)
+    if not transports:
+        return []
+    settings = _settings(context)
+    found = []
+    local = _shared_memory(context, transports, settings)
+    if local is not None:
+        found.append(local)
+    remote = _sockets(context, transports, settings)
+    if remote is not None:
+        found.append(remote)
+    return found
+
+
+def _settings(context: Context) -> dict[str, tuple[str, str]]:
+    """Forbidding settings: name -> (value, evidence)."""
+    table: dict[str, tuple[str, str]] = {}
+    if context.facts:
+        for name, value in context.facts.environment.items():
+            table[name] = (value, context.facts.source)
+    for line in context.evidence.of(NcclSetting):
+        table[line.name] = (line.value, f"{line.origin.source}#L{line.origin.line}")
+    return {name: said for name, said in table.items() if said[0].upper() in FORBIDDING.get(name, frozenset())}
+
+
+def _reference(line: NcclTransport) -> str:
+    return f"{line.origin.source}#L{line.origin.line}"
+
+
+def _shared_memory(
+    context: Context, transports: tuple[NcclTransport, ...], settings: dict[str, tuple[str, str]]
+) -> Finding | None:
+    shared = [line for line in transports if line.via.startswith("SHM")]
+    if not shared:
+        return None
+    linked = _nvlink_joins(context, shared)
+    disabled = [p for p in context.evidence.of(NcclProblem) if p.kind is NcclProblemKind.P2P_DISABLED]
+    blame = [name for name in ("NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE") if name in settings]
+    if not (linked or blame or disabled):
+        return None
+    vias = Counter(line.via for line in shared)
+    statement = (
+        f"{len(shared)} channels between GPUs of one host go through shared memory ({vias.most_common(1)[0][0]})"
+    )
+    if linked:
+        statement += f", though the topology shows {linked} between them"
+    evidence = tuple(_reference(line) for line in shared[:3])
+    if blame:
+        value, source = settings[blame[0]]
+        statement += f"; {blame[0]}={value} forbids peer-to-peer: remove it"
+        evidence += (source,)
+    elif disabled:
+        statement += f"; NCCL says: {disabled[0].text[:160]}"
+        evidence += (f"{disabled[0].origin.source}#L{disabled[0].origin.line}",)
+    hosts = tuple(sorted({host for line in shared if (host := context.roster.host(line.origin.host)) is not None}))
+    return Finding(
+        NAME,
+        Plane.NCCL_LOG,
+        statement,
+        evidence,
+        accuse(
+            Subkind.WRONG_PATH,
+            Confidence.CONFIRMED if linked and blame else Confidence.LIKELY if linked or blame else Confidence.POSSIBLE,
+            hosts=hosts,
+            scope=Scope.NODE,
+            stop=False,
+            decisive=bool(linked and blame),
+        ),
+    )
+
+
+def _nvlink_joins(context: Context, shared: list[NcclTransport]) -> str | None:
+    """The word (NV4, NV18, ...) that the matrix gives a pair of GPUs which talk through shared memory."""
+    device = {
+        (line.origin.host, line.origin.pid): line.nvml_dev
+        for line in context.evidence.of(NcclInit)
+        if line.nvml_dev is not None
+    }
+    words: Counter[str] = Counter()
+    for matrix in context.evidence.of(TopologyMatrix):
+        if matrix.kind != "m":
+            continue
+        for line in shared:
+            own = device.get((line.origin.host, line.origin.pid))
+            pairs = [(line.src_dev, line.dst_dev)] if line.src_dev and line.dst_dev else [(str(own), str(line.dst))]
+            for one, other in pairs:
+                word = matrix.cells.get((f"GPU{one}", f"GPU{other}"), "")
+                if word.startswith("NV"):
+                    words[word] += 1
+    return words.most_common(1)[0][0] if words else None
+
+
+def _sockets(
+    context: Context, transports: tuple[NcclTransport, ...], settings: dict[str, tuple[str, str]]
+) -> Finding | None:
+    sockets = [line for line in transports if line.via.startswith("NET/Socket")]
+    if not sockets:
+        return None
+    ports = [port for port in context.evidence.of(RdmaPort) if "ACTIVE" in (port.state or "").upper()]
+    blame = "NCCL_IB_DISABLE" in settings
+    if not ports and not blame:
+        return None
+    statement = f"{len(sockets)} channels between hosts go through sockets (NET/Socket)"
+    evidence = tuple(_reference(line) for line in sockets[:3])
+    if ports:
+        statement += f", though {ports[0].device} is up ({ports[0].link_layer or 'RDMA'})"
+        evidence += (ports[0].source,)
+    if blame:
+        value, source = settings["NCCL_IB_DISABLE"]
+        statement += f"; NCCL_IB_DISABLE={value} forbids RDMA"
+        evidence += (source,)
+    hosts = tuple(sorted({host for line in sockets if (host := context.roster.host(line.origin.host)) is not None}))
+    return Finding(
+        NAME,
+        Plane.NCCL_LOG,
+        statement,
+        evidence,
+        accuse(Subkind.WRONG_PATH, Confidence.LIKELY, hosts=hosts, scope=Scope.NODE, stop=False),
+    )

@@ -1,0 +1,99 @@
+"""NCCL inits per communicator over all logs: who started, who completed, and whether the logs can be trusted on it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rankmuster.diagnose.context import Context
+from rankmuster.model.nccllog import InitPhase, NcclCall, NcclInit, NcclLogFile
+
+Writer = tuple[str | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CommInit:
+    """One communicator's init. Ranks are communicator-local; `globals` maps them to global ranks where known.
+
+    `first`, `last`: unix seconds of its first and last START. `references`: START lines of those that wait.
+    """
+
+    comm_id: str
+    nranks: int
+    started: frozenset[int]
+    completed: frozenset[int]
+    ended: bool
+    globals: Mapping[int, int]
+    first: float | None
+    last: float | None
+    references: tuple[str, ...]
+    unbroken: bool
+
+    @property
+    def absent(self) -> tuple[int, ...]:
+        """Communicator-local ranks that never started, in logs that would show it."""
+        return tuple(rank for rank in range(min(self.nranks, 65536)) if rank not in self.started)
+
+    @property
+    def pending(self) -> bool:
+        """Somebody started and not everybody completed."""
+        return bool(self.started - self.completed) and not self.ended
+
+
+def communicators(context: Context) -> list[CommInit]:
+    """All communicators with a commId, in order of their first START."""
+    lines = context.evidence.of(NcclInit)
+    grouped: dict[tuple[str, int], list[NcclInit]] = defaultdict(list)
+    for line in lines:
+        if line.comm_id is not None:
+            grouped[(line.comm_id, line.nranks)].append(line)
+    broken = broken_writers(context)
+    users = {(call.origin.host, call.origin.pid, call.comm) for call in context.evidence.of(NcclCall)}
+    ends = {
+        (line.origin.host, line.origin.pid, line.comm)
+        for line in lines
+        if line.phase in (InitPhase.ABORT, InitPhase.DESTROY)
+    }
+    found = []
+    for (comm_id, nranks), group in grouped.items():
+        starts = [line for line in group if line.phase is InitPhase.START]
+        done = {line.rank for line in group if line.phase is InitPhase.COMPLETE}
+        # Whoever calls collectives on it, or takes it down, is past its init.
+        done |= {line.rank for line in starts if (line.origin.host, line.origin.pid, line.comm) in users}
+        writers = {(line.origin.host, line.origin.pid) for line in starts}
+        times = [time for time in (context.time(line.origin.stamp) for line in starts) if time is not None]
+        found.append(
+            CommInit(
+                comm_id,
+                nranks,
+                frozenset(line.rank for line in starts) | frozenset(done),
+                frozenset(done),
+                any((line.origin.host, line.origin.pid, line.comm) in ends for line in starts),
+                _globals(context, group, nranks),
+                min(times, default=None),
+                max(times, default=None),
+                tuple(f"{line.origin.source}#L{line.origin.line}" for line in starts if line.rank not in done)[:8],
+                not writers & broken,
+            )
+        )
+    return sorted(found, key=lambda comm: (comm.first is None, comm.first or 0.0, comm.comm_id))
+
+
+def broken_writers(context: Context) -> set[Writer]:
+    broken: set[Writer] = set()
+    for log in context.evidence.of(NcclLogFile):
+        if log.hole:
+            broken |= set(log.writers)
+    return broken
+
+
+def _globals(context: Context, lines: list[NcclInit], nranks: int) -> dict[int, int]:
+    table = {}
+    if nranks == context.roster.world_size:
+        table = {rank: rank for rank in range(min(nranks, 65536))}
+    for line in lines:
+        found = context.roster.of_process(line.origin.host, line.origin.pid)
+        if found is not None:
+            table[line.rank] = found
+    return table

@@ -1,0 +1,106 @@
+"""Which differences between the members of one collective are errors, per operation (torch.distributed's contracts).
+
+Lists may be uneven where the program gathers or exchanges uneven parts; roots pass more than others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from rankmuster.diagnose.roll import Shapes, Signature
+from rankmuster.model.fault import Subkind
+
+SYMMETRIC = (
+    "all_reduce",
+    "allreduce",
+    "all_gather",
+    "allgather",
+    "reduce_scatter",
+    "all_to_all",
+    "alltoall",
+    "barrier",
+)
+"""Operations that nobody leaves before everybody has entered; roots of the others leave early in health."""
+
+_FREE_INPUT = ("scatter",)
+_FREE_OUTPUT = ("gather", "reduce")
+
+
+def is_symmetric(op: str) -> bool:
+    """Whether finishing `op` proves that every member entered it."""
+    name = op.lower().lstrip("_")
+    return any(name.startswith(known) for known in SYMMETRIC)
+
+
+def differs(entered: Mapping[int, Signature], members: tuple[int, ...]) -> Subkind | None:
+    """The sub-kind of the difference between the members' calls of one number, None for a legal one."""
+    signatures = list(entered.values())
+    if len({signature.op for signature in signatures}) > 1:
+        return Subkind.OP_MISMATCH
+    if len({signature.in_dtypes for signature in signatures if signature.in_dtypes}) > 1 and _dtypes_clash(signatures):
+        return Subkind.DTYPE_MISMATCH
+    return Subkind.SIZE_MISMATCH if _sizes_clash(entered, members) else None
+
+
+def _dtypes_clash(signatures: list[Signature]) -> bool:
+    # Lists of different length are a matter of size; the same length with other kinds is one of dtype.
+    kinds = [frozenset(signature.in_dtypes) for signature in signatures if signature.in_dtypes]
+    return len(set(kinds)) > 1
+
+
+def elements(shape: tuple[int, ...]) -> int:
+    """Number of elements; a scalar has one."""
+    return math.prod(shape)
+
+
+def _total(shapes: Shapes) -> int:
+    return sum(elements(shape) for shape in shapes)
+
+
+def _sizes_clash(entered: Mapping[int, Signature], members: tuple[int, ...]) -> bool:
+    op = next(iter(entered.values())).op.lower().lstrip("_")
+    if op.startswith(("all_to_all", "alltoall")):
+        return _all_to_all_clash(entered, members)
+    if op.startswith(("all_gather", "allgather")):
+        return _all_gather_clash(entered, members)
+    if op.startswith("reduce_scatter"):
+        return len({signature.in_sizes for signature in entered.values()}) > 1
+    if op.startswith(_FREE_INPUT):
+        return len({_total(signature.out_sizes) for signature in entered.values()}) > 1
+    if op.startswith(_FREE_OUTPUT):
+        return len({_total(signature.in_sizes) for signature in entered.values()}) > 1
+    # Elements count, not shape: [16, 4096] and [65536] are the same message.
+    return len({tuple(map(elements, signature.in_sizes)) for signature in entered.values()}) > 1
+
+
+def _all_gather_clash(entered: Mapping[int, Signature], members: tuple[int, ...]) -> bool:
+    inputs = {rank: _total(signature.in_sizes) for rank, signature in entered.items()}
+    if len(set(inputs.values())) == 1:
+        return len({_total(signature.out_sizes) for signature in entered.values()}) > 1
+    for signature in entered.values():
+        if len(signature.out_sizes) != len(members):
+            return True
+        for index, member in enumerate(members):
+            if member in inputs and elements(signature.out_sizes[index]) != inputs[member]:
+                return True
+    return False
+
+
+def _all_to_all_clash(entered: Mapping[int, Signature], members: tuple[int, ...]) -> bool:
+    """Per peer where lists say it; otherwise only the totals over all members, for the split is not recorded."""
+    size = len(members)
+    lists = all(len(s.in_sizes) == size and len(s.out_sizes) == size and size > 1 for s in entered.values())
+    if lists:
+        place = {member: index for index, member in enumerate(members)}
+        return any(
+            elements(entered[a].in_sizes[place[b]]) != elements(entered[b].out_sizes[place[a]])
+            for a in entered
+            for b in entered
+            if a in place and b in place
+        )
+    if set(entered) >= set(members):
+        sent = sum(_total(signature.in_sizes) for signature in entered.values())
+        received = sum(_total(signature.out_sizes) for signature in entered.values())
+        return sent != received
+    return False

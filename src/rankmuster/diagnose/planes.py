@@ -1,0 +1,186 @@
+"""What each plane did: spoke, was silent, or is blind to what matters here (DESIGN, "Planes")."""
+
+from __future__ import annotations
+
+from rankmuster.diagnose.context import Context
+from rankmuster.model.engine import EnginePage
+from rankmuster.model.fault import Progress
+from rankmuster.model.frameworklog import LogSpan, TrafficHint, TrafficPath
+from rankmuster.model.kernel import GpuUuid, KernelEvent, OomKill, ServiceEvent, SXid, Xid
+from rankmuster.model.nccllog import NcclInit, NcclLogFile
+from rankmuster.model.plane import Plane, PlaneReport, PlaneState
+from rankmuster.model.topology import GpuFacts, NvlinkStatus, RdmaPort, TopologyMatrix
+
+INVISIBLE_TO_FLIGHT = {
+    TrafficPath.PYNCCL,
+    TrafficPath.CUSTOM_ALL_REDUCE,
+    TrafficPath.CUDA_GRAPHS,
+    TrafficPath.SYMMETRIC_MEMORY,
+    TrafficPath.FLASHINFER,
+    TrafficPath.NVSHMEM,
+    TrafficPath.NIXL,
+    TrafficPath.UCX,
+    TrafficPath.MPI,
+}
+"""Paths of which the Flight Recorder has no entry (facts on the recorder, section 7.5)."""
+
+INVISIBLE_TO_RAS = {
+    TrafficPath.CUSTOM_ALL_REDUCE,
+    TrafficPath.CUDA_GRAPHS,
+    TrafficPath.SYMMETRIC_MEMORY,
+    TrafficPath.FLASHINFER,
+    TrafficPath.NVSHMEM,
+    TrafficPath.NIXL,
+    TrafficPath.UCX,
+    TrafficPath.MPI,
+    TrafficPath.GLOO,
+}
+"""Paths whose operations NCCL RAS does not count."""
+
+ENGINE_PATHS = {
+    "vllm": (TrafficPath.PYNCCL, TrafficPath.CUSTOM_ALL_REDUCE, TrafficPath.CUDA_GRAPHS),
+    "sglang": (TrafficPath.CUSTOM_ALL_REDUCE, TrafficPath.CUDA_GRAPHS),
+    "tensorrt-llm": (TrafficPath.MPI, TrafficPath.CUSTOM_ALL_REDUCE, TrafficPath.CUDA_GRAPHS),
+}
+"""Where an engine's decode runs unless it was told otherwise (facts on the recorder, sections 7.1 to 7.3)."""
+
+
+def traffic(context: Context) -> tuple[TrafficPath, ...]:
+    """Paths this engine uses: as its log says, else as its kind does by default."""
+    hints = context.evidence.of(TrafficHint)
+    off = {hint.path for hint in hints if hint.off}
+    seen = [hint.path for hint in hints if not hint.off]
+    engines = {page.engine for page in context.evidence.of(EnginePage)}
+    engines |= {span.engine for span in context.evidence.of(LogSpan) if span.engine}
+    for engine in sorted(engines):
+        seen += [path for path in ENGINE_PATHS.get(engine, ()) if path not in off]
+    return tuple(dict.fromkeys(seen))
+
+
+def _names(paths: set[TrafficPath], used: tuple[TrafficPath, ...]) -> str:
+    return ", ".join(path.value for path in used if path in paths)
+
+
+def report(context: Context, progress: Progress) -> tuple[PlaneReport, ...]:
+    """One row per plane, in the order of DESIGN."""
+    used = traffic(context)
+    return (
+        _topology(context),
+        _ras(context, used),
+        _flight(context, used, progress),
+        _nccl_log(context),
+        _framework_log(context),
+        _kernel(context),
+        _hardware(context),
+        _engine(context),
+        _platform(context),
+    )
+
+
+def _row(plane: Plane, spoke: bool, note: str, missing: str) -> PlaneReport:
+    return PlaneReport(plane, PlaneState.SPOKE if spoke else PlaneState.SILENT, note if spoke else missing)
+
+
+def _topology(context: Context) -> PlaneReport:
+    count = sum(len(context.evidence.of(kind)) for kind in (TopologyMatrix, NvlinkStatus, GpuFacts, RdmaPort))
+    return _row(Plane.TOPOLOGY, bool(count), f"{count} captured outputs", "no captured nvidia-smi, ibv or sysfs output")
+
+
+def _ras(context: Context, used: tuple[TrafficPath, ...]) -> PlaneReport:
+    answered = [poll for poll in context.polls if poll.answered]
+    if not answered:
+        if context.corrupt_polls:
+            reasons = "; ".join(context.corrupt_polls[0].corrupt[:2])
+            return PlaneReport(Plane.RAS, PlaneState.SILENT, f"the reply is corrupt and not believed: {reasons}")
+        if context.polls:
+            return PlaneReport(Plane.RAS, PlaneState.SILENT, f"asked {len(context.polls)} times, no answer")
+        return PlaneReport(Plane.RAS, PlaneState.SILENT, "no RAS reply in the evidence")
+    if not any(poll.communicators or poll.groups for poll in answered):
+        return PlaneReport(
+            Plane.RAS, PlaneState.BLIND, f"{len(answered)} polls, no communicator yet: RAS sees nothing before init"
+        )
+    note = f"{len(answered)} polls"
+    unseen = _names(INVISIBLE_TO_RAS, used)
+    if context.corrupt_polls:
+        note += f", {len(context.corrupt_polls)} more corrupt and not believed"
+    if unseen:
+        note += f"; it does not count {unseen}"
+    return PlaneReport(Plane.RAS, PlaneState.SPOKE, note)
+
+
+def _flight(context: Context, used: tuple[TrafficPath, ...], progress: Progress) -> PlaneReport:
+    facts = list(context.dump_facts.values())
+    unseen = _names(INVISIBLE_TO_FLIGHT, used)
+    if not facts:
+        return PlaneReport(
+            Plane.FLIGHT,
+            PlaneState.SILENT,
+            "no dump in the evidence" + (f"; it would not see {unseen}" if unseen else ""),
+        )
+    stale = [item.rank for item in facts if item.stale]
+    if not any(item.entries for item in facts):
+        return PlaneReport(
+            Plane.FLIGHT,
+            PlaneState.SILENT,
+            f"{len(facts)} dumps without an entry: no collective was enqueued yet, or the recorder's buffer size is 0",
+        )
+    waiting = any(head is not None for head in context.table.heads.values())
+    if progress is Progress.STOPPED and not waiting:
+        return PlaneReport(
+            Plane.FLIGHT,
+            PlaneState.BLIND,
+            f"{len(facts)} dumps and nothing outstanding in them: the stop is in traffic it does not record"
+            + (f" ({unseen})" if unseen else " (CUDA graphs, communicators outside ProcessGroupNCCL)"),
+        )
+    note = f"dumps of {len(facts)} of {context.roster.world_size or len(facts)} ranks"
+    if stale:
+        note += f", {len(stale)} of them of another run"
+    if unseen:
+        note += f"; it does not see {unseen}"
+    return PlaneReport(Plane.FLIGHT, PlaneState.SPOKE, note)
+
+
+def _nccl_log(context: Context) -> PlaneReport:
+    files = context.evidence.of(NcclLogFile)
+    note = f"{len(files)} logs"
+    holes = sum(file.hole for file in files)
+    if holes:
+        note += f", {holes} of them with a hole (rotation)"
+    if files and not context.evidence.of(NcclInit):
+        note += ", no init lines"
+    return _row(Plane.NCCL_LOG, bool(files), note, "no NCCL_DEBUG output in the evidence")
+
+
+def _framework_log(context: Context) -> PlaneReport:
+    spans = context.evidence.of(LogSpan)
+    note = f"{len(spans)} logs, {len(context.timeouts)} watchdog time-outs"
+    return _row(
+        Plane.FRAMEWORK_LOG, bool(spans or context.timeouts), note, "no framework or engine log in the evidence"
+    )
+
+
+def _kernel(context: Context) -> PlaneReport:
+    kinds = (Xid, SXid, OomKill, KernelEvent, ServiceEvent, GpuUuid)
+    count = sum(len(context.evidence.of(kind)) for kind in kinds)
+    return _row(Plane.KERNEL, bool(count), f"{count} events", "no kernel log with an event in the evidence")
+
+
+def _hardware(context: Context) -> PlaneReport:
+    count = len(context.tracks) + len(context.stray_tracks)
+    note = f"samples of {count} GPUs"
+    if context.stray_tracks:
+        note += f", {len(context.stray_tracks)} of them not tied to a rank"
+    return _row(Plane.HARDWARE, bool(count), note, "no GPU samples in the evidence")
+
+
+def _engine(context: Context) -> PlaneReport:
+    return _row(
+        Plane.ENGINE, bool(context.pages), f"{len(context.pages)} metrics pages", "no metrics page in the evidence"
+    )
+
+
+def _platform(context: Context) -> PlaneReport:
+    facts = context.facts
+    listed = len(facts.processes) if facts else 0
+    ended = sum(process.exit_code is not None for process in facts.processes) if facts else 0
+    return _row(Plane.PLATFORM, listed > 0, f"{listed} processes, {ended} ended", "no instance.json with processes")

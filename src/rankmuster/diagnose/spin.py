@@ -1,0 +1,132 @@
+"""What each GPU did at the end of its samples: spinning, idle, moving bytes, or not to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from rankmuster.diagnose.context import Context
+from rankmuster.model.hardware import GpuTrack
+
+
+class Doing(str, Enum):
+    SPINNING = "spinning"  # a kernel runs all the time and no byte moves on its links
+    IDLE = "idle"  # no kernel runs and no byte moves
+    MOVING = "moving"  # bytes move
+    UNCLEAR = "unclear"
+    FOREIGN = "foreign"  # another program runs on it too: it tells nothing of this instance
+    GONE = "gone"  # its process left the GPU
+
+
+@dataclass(frozen=True, slots=True)
+class GpuState:
+    """`since`: unix seconds from which it has been so without a break. `seconds`: for how long."""
+
+    doing: Doing
+    since: float | None
+    seconds: float
+    sm_percent: float
+    kib_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """All GPUs at the end of the samples, by rank. `until`: the last time that all tracks cover."""
+
+    states: Mapping[int, GpuState]
+    until: float | None
+
+    def ranks(self, doing: Doing) -> tuple[int, ...]:
+        """Ranks whose GPU does this."""
+        return tuple(sorted(rank for rank, state in self.states.items() if state.doing is doing))
+
+
+def rates(track: GpuTrack) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """KiB/s over all links between consecutive samples; NaN where no counter is known, shape (samples - 1,)."""
+    total = np.zeros(max(len(track.time) - 1, 0))
+    known = np.zeros(len(total), dtype=bool)
+    seconds = np.maximum(np.diff(track.time), 1e-3)
+    for counter in (
+        track.nvlink_tx_kib,
+        track.nvlink_rx_kib,
+        track.pcie_tx_kib,
+        track.pcie_rx_kib,
+        track.rdma_tx_kib,
+        track.rdma_rx_kib,
+    ):
+        steps = np.diff(counter)
+        usable = np.isfinite(steps)
+        # A counter that falls was reset: that step says nothing.
+        usable &= np.where(usable, steps, 0.0) >= 0
+        total += np.where(usable, steps, 0.0) / seconds
+        known |= usable
+    return np.where(known, total, np.nan)
+
+
+def picture(context: Context) -> Picture:
+    """The state of every GPU with samples; exited ranks' GPUs are gone."""
+    states = {rank: _state(context, rank, track) for rank, track in context.tracks.items()}
+    ends = [float(track.time[-1]) for track in context.tracks.values() if len(track.time)]
+    return Picture(states, min(ends, default=None))
+
+
+def _state(context: Context, rank: int, track: GpuTrack) -> GpuState:
+    limits = context.limits
+    # The samples' end may be long after the processes were taken down: look at the time while they were there.
+    end = _last_with_process(track)
+    if end < limits.hardware_samples:
+        return GpuState(Doing.UNCLEAR, None, 0.0, float("nan"), float("nan"))
+    sm = track.sm_percent[:end]
+    rate = rates(track)[: end - 1]
+    time = track.time[:end]
+    if _foreign(context, track, end):
+        return GpuState(Doing.FOREIGN, None, 0.0, float(sm[-1]), float(rate[-1]))
+    tail = slice(-limits.hardware_samples + 1, None)
+    still = np.where(np.isfinite(rate), rate, np.inf) < limits.moving_kib_per_s
+    spinning = still & (sm[1:] >= limits.spin_percent)
+    idle = still & (sm[1:] <= limits.idle_percent)
+    median_sm = float(np.median(sm[1:][tail]))
+    median_rate = float(np.median(rate[tail]))
+    for doing, flags in ((Doing.SPINNING, spinning), (Doing.IDLE, idle)):
+        run = _run_at_end(flags)
+        if run >= limits.hardware_samples - 1:
+            since = float(time[len(time) - 1 - run])
+            if context.job.rank(rank).exit_code is not None and doing is Doing.IDLE:
+                doing = Doing.GONE
+            return GpuState(doing, since, float(time[-1]) - since, median_sm, median_rate)
+    if np.isfinite(median_rate) and median_rate >= limits.moving_kib_per_s:
+        return GpuState(Doing.MOVING, None, 0.0, median_sm, median_rate)
+    return GpuState(Doing.UNCLEAR, None, 0.0, median_sm, median_rate)
+
+
+def _last_with_process(track: GpuTrack) -> int:
+    """Samples up to the last one that shows a process; all of them where processes are not listed at all."""
+    listed = [index for index, pids in enumerate(track.pids) if pids]
+    if not listed:
+        return len(track.time)
+    return listed[-1] + 1
+
+
+def _run_at_end(flags: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
+    broken = np.flatnonzero(~flags)
+    return len(flags) if not len(broken) else len(flags) - 1 - int(broken[-1])
+
+
+def _foreign(context: Context, track: GpuTrack, end: int) -> bool:
+    """Whether a process outside the instance was on the GPU at the end.
+
+    Containers have pids of their own: where no listed process is known, one process per GPU is taken as the rank's.
+    """
+    seen = {pid for pids in track.pids[max(end - context.limits.hardware_samples, 0) : end] if pids for pid in pids}
+    own = {number for number in (r.pid for r in context.roster.ranks) if number is not None}
+    strangers = seen - own
+    if not strangers:
+        return False
+    if seen & own:
+        return True
+    # Another namespace's numbers, or a process of another instance: one alone may be the rank under another pid.
+    every = {pid for other in context.tracks.values() for pids in other.pids if pids for pid in pids}
+    return len(seen) > 1 or bool(every & own)

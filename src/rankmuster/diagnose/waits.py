@@ -1,0 +1,182 @@
+"""Who waits for whom: an edge per rank and reason, over all groups, from heads and views alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import Enum
+
+from rankmuster.diagnose.legal import is_symmetric
+from rankmuster.diagnose.roll import Head, RollTable
+
+
+class Reason(str, Enum):
+    """Why `waiter` cannot go on without `target`."""
+
+    NOT_ENTERED = "not entered"  # the target has not enqueued this collective
+    HELD_BEFORE = "held before"  # it has, but stands at an earlier operation
+    NO_SEND = "no send"
+    NO_RECEIVE = "no receive"
+    NO_DUMP = "no dump"  # everybody else has entered; of this member nothing is known
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    waiter: int
+    target: int
+    reason: Reason
+    group: int
+    seq: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitGraph:
+    """`edges` per waiter. `older`: (group, rank) whose dump was taken before its peers'."""
+
+    edges: dict[int, tuple[Edge, ...]]
+    older: frozenset[tuple[int, int]]
+
+    def incoming(self, target: int) -> tuple[Edge, ...]:
+        """Edges that point at `target`."""
+        return tuple(edge for edges in self.edges.values() for edge in edges if edge.target == target)
+
+    def reachable(self, start: int) -> set[int]:
+        """Everybody `start` waits for, directly or through others."""
+        seen: set[int] = set()
+        stack = [start]
+        while stack:
+            for edge in self.edges.get(stack.pop(), ()):
+                if edge.target not in seen:
+                    seen.add(edge.target)
+                    stack.append(edge.target)
+        return seen
+
+    def cycle(self) -> frozenset[int]:
+        """The ranks of a cycle that waits for nobody outside it; empty where there is none."""
+        nodes = [rank for rank, edges in self.edges.items() if edges]
+        reach = {rank: self.reachable(rank) for rank in nodes}
+        for rank in sorted(nodes):
+            if rank in reach[rank]:
+                together = frozenset(other for other in reach[rank] if rank in reach.get(other, ()))
+                if reach[rank] <= together:
+                    return together
+        return frozenset()
+
+
+def place(table: RollTable, edge: Edge) -> str:
+    """`default_pg #751`, or the group alone for sends and receives."""
+    group = table.group(edge.group)
+    return f"{group.label} #{edge.seq}" if edge.seq is not None else group.label
+
+
+def build(table: RollTable) -> WaitGraph:
+    """The wait-for graph of the moment the dumps were taken."""
+    older = _older(table)
+    edges: dict[int, tuple[Edge, ...]] = {}
+    for rank, head in table.heads.items():
+        if head is None:
+            continue
+        edges[rank] = tuple(_p2p_edges(table, head)) if head.seq is None else tuple(_edges(table, head, older))
+    return WaitGraph(edges, older)
+
+
+def _older(table: RollTable) -> frozenset[tuple[int, int]]:
+    """Members whose last number a peer has passed with a symmetric operation: they entered it after their dump."""
+    found = set()
+    furthest: dict[int, int] = defaultdict(lambda: -1)
+    for (key, rank), view in table.views.items():
+        flight = table.rows.get(rank)
+        if view.from_log or flight is None or not flight.has_events:
+            continue
+        roll = table.rolls.get((key, rank))
+        position = roll.at(view.finished) if roll is not None else None
+        if roll is None or position is None:
+            continue
+        if is_symmetric(table.signatures[int(roll.signature[position])].op):
+            furthest[key] = max(furthest[key], view.finished)
+    for (key, rank), view in table.views.items():
+        if not view.from_log and view.issued < furthest[key]:
+            found.add((key, rank))
+    return frozenset(found)
+
+
+def _edges(table: RollTable, head: Head, older: frozenset[tuple[int, int]]) -> list[Edge]:
+    group = table.group(head.group)
+    seq = head.seq if head.seq is not None else -1
+    missing: list[Edge] = []
+    held: list[Edge] = []
+    unknown: list[Edge] = []
+    for member in group.members:
+        if member == head.rank:
+            continue
+        view = table.views.get((group.key, member))
+        if view is None and member not in table.heads:
+            unknown.append(Edge(head.rank, member, Reason.NO_DUMP, group.key, seq))
+            continue
+        issued = view.issued if view is not None else -1
+        if issued < seq:
+            if (group.key, member) not in older:
+                missing.append(Edge(head.rank, member, Reason.NOT_ENTERED, group.key, seq))
+            continue
+        other = table.heads.get(member)
+        finished = view is not None and _has_finished(table, group.key, member, seq)
+        if other is not None and not finished and (other.group, other.seq) != (head.group, head.seq):
+            held.append(Edge(head.rank, member, Reason.HELD_BEFORE, group.key, seq))
+    return [*missing, *held] or unknown
+
+
+def _has_finished(table: RollTable, key: int, rank: int, seq: int) -> bool:
+    roll = table.rolls.get((key, rank))
+    position = roll.at(seq) if roll is not None else None
+    if roll is not None and position is not None:
+        return bool(roll.finished[position])
+    view = table.views.get((key, rank))
+    return view is not None and view.finished >= seq
+
+
+def _p2p_edges(table: RollTable, head: Head) -> list[Edge]:
+    """A receive waits for its sender, a send for its receiver; of a batch, every part does at once."""
+    flight = table.rows.get(head.rank)
+    if flight is None or head.batch is None:
+        return _partner_edges(table, head.rank, head.group, head.kind or "", head.peer)
+    members = table.group(head.group).members
+    found: dict[tuple[int, Reason], Edge] = {}
+    for entry in flight.p2p:
+        if entry.batch == head.batch and not entry.finished:
+            peer = members[entry.peer] if 0 <= entry.peer < len(members) else None
+            for edge in _partner_edges(table, head.rank, head.group, entry.kind, peer):
+                found[(edge.target, edge.reason)] = edge
+    return list(found.values())
+
+
+def _partner_edges(table: RollTable, rank: int, group: int, kind: str, peer: int | None) -> list[Edge]:
+    """None where the partner stands at the same exchange: then the two have met and the path is at fault."""
+    if peer is None or peer == rank:
+        return []
+    wanted = "send" if kind == "recv" else "recv"
+    flight = table.rows.get(peer)
+    if flight is None:
+        # A log says nothing of sends and receives.
+        reason = Reason.HELD_BEFORE if peer in table.heads else Reason.NO_DUMP
+        return [Edge(rank, peer, reason, group, None)]
+    members = table.group(group).members
+    own_place = members.index(rank) if rank in members else -1
+    outstanding = next(
+        (
+            entry
+            for entry in flight.p2p
+            if entry.kind == wanted
+            and entry.peer == own_place
+            and not entry.finished
+            and table.local_groups.get((peer, entry.group)) == group
+        ),
+        None,
+    )
+    if outstanding is None:
+        missing = Reason.NO_SEND if kind == "recv" else Reason.NO_RECEIVE
+        return [Edge(rank, peer, missing, group, None)]
+    other = table.heads.get(peer)
+    if other is None:
+        return []
+    together = other.row == outstanding.row or (other.batch is not None and other.batch == outstanding.batch)
+    return [] if together else [Edge(rank, peer, Reason.HELD_BEFORE, group, None)]
