@@ -1,0 +1,1 @@
+"""A verdict and its evidence, told: terminal, JSON, HTML and Perfetto. Values in, text out; nothing is opened here."""
