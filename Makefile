@@ -1,0 +1,59 @@
+# Everything runs in .venv, which the first target makes; a Python of 3.10 or later is all that has to be there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEMO ?= examples/rank-stops-calling
+PYTEST_ARGS ?=
+
+.PHONY: all help demo test check format format-check lint types imports clean
+
+all: $(STAMP) ## make .venv and install the program with its tools
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or later is needed, this is " + sys.version.split()[0] + "; name another with make PYTHON=...") if sys.version_info < (3, 10) else None'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) cannot make a virtual environment (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	@echo "installing into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+
+demo: $(STAMP) ## diagnose the examples, and write demo/report.html and demo/trace.json
+	@mkdir -p demo
+	@for folder in examples/*/; do \
+	    echo; echo "== rankmuster diagnose $$folder"; \
+	    status=0; $(BIN)/rankmuster diagnose "$$folder" || status=$$?; \
+	    echo "(exit status $$status)"; \
+	    test $$status -le 2 || exit $$status; \
+	done
+	@echo
+	@$(BIN)/rankmuster diagnose $(DEMO) --format html --output demo/report.html || test $$? -le 2
+	@$(BIN)/rankmuster diagnose $(DEMO) --format perfetto --output demo/trace.json 2>/dev/null || test $$? -le 2
+	@echo "open demo/report.html in a browser, and demo/trace.json at https://ui.perfetto.dev"
+
+test: $(STAMP) ## run the tests
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+check: format-check lint types imports test ## everything that must hold before a commit
+
+format: $(STAMP) ## put the code into its form
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+format-check: $(STAMP)
+	$(BIN)/ruff format --check .
+
+lint: $(STAMP) ## ruff
+	$(BIN)/ruff check .
+
+types: $(STAMP) ## mypy, strict
+	$(BIN)/mypy
+
+imports: $(STAMP) ## the layers of the design
+	$(BIN)/lint-imports
+
+clean: ## remove .venv, caches and the demo's output
+	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
