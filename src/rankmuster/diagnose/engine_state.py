@@ -64,6 +64,15 @@ def assess(context: Context) -> EngineState | None:
     return min(states, key=lambda state: order.index(state.moves), default=None)
 
 
+def _liveliest(points: list[tuple[float, EngineStream, str]]) -> str:
+    """The counter that moved most over all pages, steps before ends."""
+    first, last = points[0][1], points[-1][1]
+    for before, after in ((first.steps, last.steps), (first.ends, last.ends)):
+        if after:
+            return max(after, key=lambda name: abs(after[name] - before.get(name, after[name])))
+    return "its counters"
+
+
 def _grew(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
     return any(name in before and value != before[name] for name, value in after.items())
 
@@ -89,7 +98,7 @@ def _stream(context: Context, engine: str, points: list[tuple[float, EngineStrea
     recent, before = _rates(context, points)
     known_load = last.running is not None or last.waiting is not None
     evidence = tuple(dict.fromkeys((points[since][2], last_source)))
-    name = next(iter(last.steps), next(iter(last.ends), "its counters"))
+    name = _liveliest(points)
     if last.paused:
         moves, text = Moves.IDLE, f"{engine} is paused or asleep on purpose"
     elif known_load and running + waiting == 0:

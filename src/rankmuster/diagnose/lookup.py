@@ -101,6 +101,9 @@ def build(evidence: Evidence, dumps: Iterable[FlightDump], facts: InstanceFacts 
     for dump in dumps:
         if dump.rank is not None:
             draft(dump.rank)
+        for group in dump.columns.groups:
+            for member in group.members or ():
+                draft(member)
     spans = evidence.of(LogSpan)
     for span in spans:
         if span.rank is not None:

@@ -20,6 +20,7 @@ from rankmuster.diagnose.detectors import (
     network,
     ras_counts,
     ras_missing,
+    uneven_load,
     waiting,
     wrong_path,
 )
@@ -43,6 +44,7 @@ DETECTORS: tuple[Callable[[Context], list[Finding]], ...] = (
     hardware.detect,
     network.detect,
     late_arrival.detect,
+    uneven_load.detect,
     wrong_path.detect,
 )
 """All detectors; their order is that of the findings in a report, not of their weight."""

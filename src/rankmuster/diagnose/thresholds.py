@@ -28,6 +28,12 @@ class Thresholds:
     hardware_seconds: float = 4.0
     """How long the picture of spinning and idle GPUs must stand; shorter than the 15 s bar for a confirmed stop."""
 
+    uneven_busy_percent: float = 85.0
+    """SM utilisation of ranks that wait in their kernels for a late one; healthy ones vary together."""
+
+    uneven_quiet_percent: float = 20.0
+    """... and of the late one itself, which computes little and never waits: 1 % in the capture."""
+
     hardware_samples: int = 4
     """... in at least so many samples of each GPU."""
 
@@ -51,18 +57,28 @@ class Thresholds:
     aftershock_seconds: float = 1.0
     """Exits within this of the first one may be simultaneous; later ones are consequences until proven otherwise."""
 
-    late_share: float = 0.15
-    """Share of wall time that waiting for one rank must take before it is called late. Healthy captures stay below
-    0.06; the captured slow rank takes 0.9."""
+    late_share: float = 0.25
+    """Share of wall time that waiting for one rank must take before it is called late; the captured slow rank takes
+    0.95, and a share of a quarter is the rate of the whole instance lost by a quarter."""
+
+    late_share_disturbed: float = 0.5
+    """The same where dumps carry stacks and nothing says when they were asked for: the window may be the dump's own
+    making. Healthy captures reach 0.34 in it."""
+
+    late_span_seconds: float = 1.0
+    """Shortest time that lateness is judged on; in the 50 ms after a start one hiccup takes a quarter of it."""
 
     late_dominance: float = 0.6
     """... and the share of all waiting that this one rank must account for."""
 
+    tail_share: float = 0.1
+    """Share of wall time from which single long waits count as a tail."""
+
+    tail_wait_ms: float = 5.0
+    """Shortest wait of a tail; scheduling hiccups of a host stay below."""
+
     late_rounds: int = 20
     """Fewest symmetric operations that late arrival is judged on."""
-
-    tail_quantile_share: float = 0.1
-    """Waiting of which more than half falls into this share of the operations is a tail, not persistent."""
 
     slow_ratio: float = 0.5
     """Rate against the instance's own earlier rate below which progress is slow."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.detectors.exits import AFTER_SHOCK_SIGNALS
 from rankmuster.diagnose.finding import Finding, accuse, ranks_text
 from rankmuster.diagnose.roll import Head
 from rankmuster.diagnose.waits import Edge, Reason, WaitGraph, place
@@ -140,31 +141,33 @@ def _unknown_finding(context: Context, heads: dict[int, Head], unknown: dict[int
         f"{place(context.table, first)} {op}: every member that left a dump or a log line entered and waits "
         f"({ranks_text(entered)}); {ranks_text(absent)} left neither"
     )
-    every_other_dumped = all(rank in table.rows for rank in context.world if rank not in absent)
-    separated = (
-        len(absent) == 1
-        and len(entered) >= 2
-        and every_other_dumped
-        and not context.roster.ranks_by_number[absent[0]].exit_code
-    )
+    evidence = _references(context, heads, entered, ())
+    wanted = "RAS (does the absent rank's process answer?), its exit code, or its dump"
+    subkind = _gone(context, absent[0])
+    others_dumped = all(rank in table.rows for rank in context.world if rank not in absent)
+    if len(absent) != 1 or len(entered) < 2 or not others_dumped or subkind is None:
+        # Half of a job without dumps is a collector's or a network's doing as often as theirs.
+        return Finding(NAME, Plane.FLIGHT, statement, evidence, would_decide=wanted)
     accusation = accuse(
-        Subkind.UNRESPONSIVE,
-        Confidence.LIKELY if separated else Confidence.POSSIBLE,
-        culprits=absent if separated else (),
-        suspects=() if separated else absent,
+        subkind,
+        Confidence.LIKELY,
+        culprits=absent,
         victims=entered,
         why={rank: f"left no dump, and all others wait for it in {place(context.table, first)}" for rank in absent},
-        scope=Scope.RANK if separated else Scope.GROUP,
+        scope=Scope.RANK,
         at=max((heads[rank].created for rank in entered if heads[rank].created > 0), default=None),
         divergence=FirstDivergence(
             group=group.label, members=group.members, sequence=first.seq, op=op, missing=absent, entered=entered
         ),
     )
-    return Finding(
-        NAME,
-        Plane.FLIGHT,
-        statement,
-        _references(context, heads, entered, ()),
-        accusation,
-        would_decide="RAS (does the absent rank's process answer?), its exit code, or its dump",
-    )
+    return Finding(NAME, Plane.FLIGHT, statement, evidence, accusation, would_decide=wanted)
+
+
+def _gone(context: Context, rank: int) -> Subkind | None:
+    """What a rank without a dump is called: its exit, whenever it was, says how; a victim's signal says nothing."""
+    code = context.job.rank(rank).exit_code
+    if code is None:
+        return Subkind.UNRESPONSIVE
+    if code >= 0:
+        return Subkind.EXITED
+    return None if -code in AFTER_SHOCK_SIGNALS else Subkind.KILLED

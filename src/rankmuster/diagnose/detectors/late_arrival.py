@@ -70,10 +70,13 @@ def detect(context: Context) -> list[Finding]:
     )
     if late.dominance < limits.late_dominance:
         return [Finding(NAME, Plane.FLIGHT, f"{text}: no single rank is late", evidence)]
-    if late.share >= limits.late_share and late.steady >= STEADY_BUCKETS:
+    disturbed = _disturbed(context)
+    if late.steady >= STEADY_BUCKETS and late.share >= (
+        limits.late_share_disturbed if disturbed else limits.late_share
+    ):
         return [_accuse(context, Subkind.PERSISTENT, text + ", all the time", group, late, evidence)]
-    tail = late.events >= TAIL_EVENTS and late.share >= limits.late_share / 3 and late.steady < STEADY_BUCKETS
-    if tail:
+    tail = late.events >= TAIL_EVENTS and late.steady < STEADY_BUCKETS
+    if tail and late.share >= (limits.late_share_disturbed if disturbed else limits.tail_share):
         return [_accuse(context, Subkind.TAIL, text + f", in {late.events} single waits", group, late, evidence)]
     return [Finding(NAME, Plane.FLIGHT, f"{text}: within what healthy jobs show", evidence)]
 
@@ -156,7 +159,7 @@ def _measure(context: Context, group: Group) -> Lateness | None:
     kept = created < _before_stack_dumps(context)
     durations, created, numbers = durations[:, kept], created[kept], numbers[kept]
     span = float(created.max() - created.min()) if len(created) else 0.0
-    if len(numbers) < context.limits.late_rounds or span <= 0:
+    if len(numbers) < context.limits.late_rounds or span < context.limits.late_span_seconds:
         return None
     ordered = np.sort(durations, axis=0)
     # What everybody else waited for the last one: the second shortest duration over the shortest.
@@ -169,7 +172,7 @@ def _measure(context: Context, group: Group) -> Lateness | None:
         return None
     mine = np.where(last == worst, waited, 0.0)
     ordinary = float(np.median(ordered[0])) / 1e3
-    events = mine[mine > max(TAIL_FACTOR * ordinary, 1e-3)]
+    events = mine[mine > max(TAIL_FACTOR * ordinary, context.limits.tail_wait_ms / 1e3)]
     buckets = np.histogram(created, bins=BUCKETS, weights=mine)[0]
     return Lateness(
         rank=ranks[worst],
@@ -182,6 +185,12 @@ def _measure(context: Context, group: Group) -> Lateness | None:
         rounds=len(numbers),
         example=int(numbers[int(mine.argmax())]),
     )
+
+
+def _disturbed(context: Context) -> bool:
+    """Dumps with stacks of which no log says when they were asked for: their window may be slowed by themselves."""
+    stacked = any(len(dump.columns.stacks) for dump in context.job.dumps.values())
+    return stacked and _before_stack_dumps(context) == float("inf")
 
 
 def _before_stack_dumps(context: Context) -> float:
