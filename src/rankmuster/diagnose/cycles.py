@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-import numpy as np
-
+from rankmuster.diagnose.program_order import broke_order, roles_of
 from rankmuster.diagnose.roll import RollTable
 
 LOOK_AHEAD = 64
 """Operations after the last common one that are compared; the divergence lies among the first of them."""
 
-_DIGITS = re.compile(r"\d+")
+LOOK_BACK = 32
+"""Operations before it by which ranks with the same program are told; a step of a model has about as many."""
+
+LEAST_PAST = 4
+"""... and the fewest that tell them; at the start of a program there is no past to compare."""
+
+MAX_HABITS = 16
+"""Ranks of a ring whose own past is searched; larger rings have a majority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +30,58 @@ class OddOrder:
 
 
 def odd_order(table: RollTable, ring: tuple[int, ...]) -> OddOrder:
-    """Compares what each rank enqueued after the last collective that all of them finished, by group role and op."""
-    key = _widest_group(table, ring)
-    if key is None:
+    """Who of the ring left the common order: against ranks with the same past, or against its own."""
+    if any(rank not in table.rows or table.rows[rank].dump.only_active for rank in ring):
+        # A log names no order, and a dump of active operations alone leaves most of it out.
         return OddOrder((), "")
-    members = [rank for rank in table.group(key).members if (key, rank) in table.rolls]
-    common = min((table.views[(key, rank)].finished for rank in members), default=-1)
-    orders = {rank: _after(table, key, rank, common) for rank in members}
+    around = [group.key for group in table.groups if set(ring) <= set(group.members)]
+    for key in sorted(around, key=lambda key: -len(table.group(key).members)):
+        peers = [
+            rank
+            for rank in table.group(key).members
+            if (key, rank) in table.rolls and not table.rows[rank].dump.only_active
+        ]
+        common = min((table.views[(key, rank)].finished for rank in peers), default=-1)
+        found = [
+            odd
+            for equals in _same_past(table, key, peers, common)
+            if (odd := _against(table, key, equals, common)).ranks and set(odd.ranks) <= set(ring)
+        ]
+        if len(found) == 1:
+            return found[0]
+    broke = broke_order(table, ring[:MAX_HABITS])
+    if broke:
+        return OddOrder(tuple(sorted(broke)), "; ".join(dict.fromkeys(broke.values())))
+    return OddOrder((), "")
+
+
+def _same_past(table: RollTable, key: int, peers: list[int], common: int) -> list[tuple[int, ...]]:
+    """Peers that did the same up to the last common collective: stages of a pipeline differ by design."""
+    classes: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    pasts = {}
+    for rank in peers:
+        start = _start(table, key, rank, common)
+        pasts[rank] = [token for row, token in roles_of(table, rank) if row <= start]
+    length = min(LOOK_BACK, min((len(past) for past in pasts.values()), default=0))
+    if length < LEAST_PAST:
+        return []
+    for rank, past in pasts.items():
+        classes[tuple(past[-length:])].append(rank)
+    return [tuple(ranks) for ranks in classes.values() if len(ranks) > 2]
+
+
+def _start(table: RollTable, key: int, rank: int, common: int) -> int:
+    roll = table.rolls[(key, rank)]
+    position = roll.at(common)
+    return int(roll.row[position]) if position is not None else -1
+
+
+def _against(table: RollTable, key: int, peers: tuple[int, ...], common: int) -> OddOrder:
+    """Compares what each peer enqueued after the last collective of the group that all of them finished."""
+    orders = {}
+    for rank in peers:
+        start = _start(table, key, rank, common)
+        orders[rank] = [token for row, token in roles_of(table, rank) if row > start][:LOOK_AHEAD]
     for step in range(LOOK_AHEAD):
         here = {rank: order[step] for rank, order in orders.items() if step < len(order)}
         if len(here) < 2:
@@ -46,31 +96,3 @@ def odd_order(table: RollTable, ring: tuple[int, ...]) -> OddOrder:
         done = sorted({here[rank] for rank in odd})
         return OddOrder(odd, f"{' and '.join(done)} where {most} of {len(here)} did {what}")
     return OddOrder((), "")
-
-
-def _widest_group(table: RollTable, ring: tuple[int, ...]) -> int | None:
-    """The largest group that has every rank of the ring and where one of them stands."""
-    fitting = [
-        group.key
-        for group in table.groups
-        if set(ring) <= set(group.members)
-        and any((head := table.heads.get(rank)) is not None and head.group == group.key for rank in group.members)
-    ]
-    return max(fitting, key=lambda key: len(table.group(key).members), default=None)
-
-
-def _after(table: RollTable, key: int, rank: int, common: int) -> list[str]:
-    roll = table.rolls[(key, rank)]
-    position = roll.at(common)
-    start = int(roll.row[position]) if position is not None else -1
-    flight = table.rows[rank]
-    columns = flight.dump.columns
-    tokens = []
-    for place in np.flatnonzero(flight.row > start)[:LOOK_AHEAD].tolist():
-        index = int(flight.group[place])
-        group = table.local_groups.get((rank, index))
-        role = _DIGITS.sub("", table.group(group).label) if group is not None else "?"
-        op = columns.ops[int(flight.op[place])].split(":", 1)[-1]
-        size = len(table.group(group).members) if group is not None else 0
-        tokens.append(f"{op} in {role or 'group'} of {size}")
-    return tokens

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankmuster.diagnose.batches import coalesced, left_children
 from rankmuster.model.flight import Flags, FlightDump, Floats, Ints, State
 
 _P2P = re.compile(r"^(send|recv) (\d{1,6})(?:->|<-)(\d{1,6})$")
@@ -39,7 +40,8 @@ class FlightRows:
     """The rows of one dump. Arrays have shape (collectives,), in program order; times in unix seconds.
 
     `group`: index in the dump's groups. `started`: state is at least started. `in_motion`: some entry is completed and
-    not yet retired, which only dumps of a moving job show. `newest`: the newest stamp in the dump, 0 without entries.
+    not yet retired, which only dumps of a moving job show. `head_lost`: the ring buffer holds outstanding operations
+    alone, so that the first of them is overwritten. `newest`: the newest stamp in the dump, 0 without entries.
     `longest_gap`: the longest ordinary time between two enqueues (99th percentile), seconds.
     """
 
@@ -58,6 +60,7 @@ class FlightRows:
     p2p: tuple[P2p, ...]
     has_events: bool
     has_timing: bool
+    head_lost: bool
     in_motion: bool
     newest: float
     longest_gap: float
@@ -97,7 +100,9 @@ def rows_of(dump: FlightDump) -> FlightRows:
     # What the status counter calls completed did not fail.
     failed &= ~finished
 
-    child, children, batches = _coalesced(columns.group, columns.seq, terminator, p2p_flag)
+    child, children, batches = coalesced(columns.group, columns.seq, terminator, p2p_flag)
+    left = left_children(dump, terminator, p2p_flag, {row for rows in batches.values() for row in rows})
+    finished |= left
     keep = ~p2p_flag & ~child
     keep[list(batches)] = False
     finished_rows = _without_zombies(columns.group, keep, finished)
@@ -134,6 +139,7 @@ def rows_of(dump: FlightDump) -> FlightRows:
         p2p=_p2p_rows(dump, p2p_flag, p2p_of_op, finished, batches),
         has_events=has_events,
         has_timing=bool((columns.state == State.STARTED).any()) or bool(np.isfinite(columns.duration_ms).any()),
+        head_lost=count > 0 and not dump.only_active and int(columns.record_id[0]) > 0 and not bool(finished.any()),
         in_motion=bool((completed & ~columns.retired & ~child).any()),
         newest=newest_ns / 1e9,
         longest_gap=float(np.percentile(gaps, 99)) if len(gaps) else 0.0,
@@ -154,38 +160,6 @@ def _by_status(dump: FlightDump, p2p_flag: Flags, has_events: bool) -> Flags:
             continue
         done |= mine & (columns.seq <= status.last_completed) & (columns.seq >= 0)
     return done
-
-
-def _coalesced(
-    group: Ints, seq: Ints, terminator: Flags, p2p_flag: Flags
-) -> tuple[Flags, dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
-    """Children per terminator: those of collectives, and those of batches of sends and receives."""
-    child = np.zeros(len(group), dtype=bool)
-    collectives: dict[int, tuple[int, ...]] = {}
-    batches: dict[int, tuple[int, ...]] = {}
-    for row in np.flatnonzero(terminator).tolist():
-        found: list[int] = []
-        previous = row - 1
-        p2p_batch: bool | None = None
-        while previous >= 0:
-            if group[previous] != group[row]:
-                previous -= 1
-                continue
-            if terminator[previous]:
-                break
-            is_p2p = bool(p2p_flag[previous])
-            if p2p_batch is None:
-                p2p_batch = is_p2p
-            if is_p2p != p2p_batch or (not is_p2p and seq[previous] != seq[row]):
-                break
-            found.append(previous)
-            previous -= 1
-        if p2p_batch:
-            batches[row] = tuple(reversed(found))
-        elif found:
-            collectives[row] = tuple(reversed(found))
-            child[found] = True
-    return child, collectives, batches
 
 
 def _without_zombies(group: Ints, keep: Flags, finished: Flags) -> Flags:

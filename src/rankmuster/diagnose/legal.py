@@ -74,6 +74,40 @@ def _sizes_clash(entered: Mapping[int, Signature], members: tuple[int, ...]) -> 
     return len({tuple(map(elements, signature.in_sizes)) for signature in entered.values()}) > 1
 
 
+def odd_pairwise(entered: Mapping[int, Signature], members: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(odd rank, all ranks that disagree) of an exchange of uneven lists, where no majority of equal calls exists.
+
+    One rank that takes part in every disagreement, and disagrees with more than one peer, is the odd one.
+    """
+    pairs = set(_disagreeing(entered, members))
+    involved = tuple(sorted(set().union(*pairs))) if pairs else ()
+    common = frozenset.intersection(*pairs) if len(pairs) > 1 else frozenset()
+    return (tuple(common) if len(common) == 1 else (), involved)
+
+
+def is_uneven_list(entered: Mapping[int, Signature], members: tuple[int, ...]) -> bool:
+    """Whether every member passed a list with one tensor per peer, to an operation that allows uneven ones."""
+    op = next(iter(entered.values())).op.lower().lstrip("_")
+    if not op.startswith(("all_to_all", "alltoall", "all_gather", "allgather")) or len(members) < 2:
+        return False
+    gathers = op.startswith(("all_gather", "allgather"))
+    size = len(members)
+    return all(len(s.out_sizes) == size and (gathers or len(s.in_sizes) == size) for s in entered.values())
+
+
+def _disagreeing(entered: Mapping[int, Signature], members: tuple[int, ...]) -> list[frozenset[int]]:
+    """Pairs of ranks of which one does not pass what the other expects of it."""
+    place = {member: index for index, member in enumerate(members)}
+    gathers = next(iter(entered.values())).op.lower().lstrip("_").startswith(("all_gather", "allgather"))
+    found = []
+    for giver, own in entered.items():
+        for taker, other in entered.items():
+            passed = _total(own.in_sizes) if gathers else elements(own.in_sizes[place[taker]])
+            if giver != taker and passed != elements(other.out_sizes[place[giver]]):
+                found.append(frozenset((giver, taker)))
+    return found
+
+
 def _all_gather_clash(entered: Mapping[int, Signature], members: tuple[int, ...]) -> bool:
     inputs = {rank: _total(signature.in_sizes) for rank, signature in entered.items()}
     if len(set(inputs.values())) == 1:

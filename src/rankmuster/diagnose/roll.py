@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankmuster.diagnose import silent_groups
 from rankmuster.diagnose.flight_rows import FlightRows, P2p, base_name
 from rankmuster.model.flight import Flags, Floats, Ints
 from rankmuster.model.job import Group, RankGroupView
@@ -69,7 +70,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RollTable:
-    """Everything the dumps say, aligned: rolls per (group key, rank), heads per rank, all signatures."""
+    """Everything the dumps say, aligned: rolls per (group key, rank), heads per rank, all signatures.
+
+    `unplaced`: (group key, rank) of which the rank's dump cannot say where it stands in that group.
+    """
 
     groups: tuple[Group, ...]
     rows: Mapping[int, FlightRows]  # by rank
@@ -78,6 +82,7 @@ class RollTable:
     signatures: tuple[Signature, ...]
     views: Mapping[tuple[int, int], RankGroupView]
     local_groups: Mapping[tuple[int, int], int]
+    unplaced: frozenset[tuple[int, int]] = frozenset()
 
     def group(self, key: int) -> Group:
         return self.groups[key]
@@ -115,7 +120,9 @@ def build(
                 rolls[(key, rank)] = _roll(flight, mine, signature)
         heads[rank] = _head(rank, flight, groups, local_groups)
     views = {place: _view(place, roll, rows[place[1]], local_groups) for place, roll in rolls.items()}
-    return RollTable(groups, rows, rolls, heads, tuple(interned), views, local_groups)
+    more, unplaced = silent_groups.place(groups, local_groups, rows, frozenset(views))
+    views.update(more)
+    return RollTable(groups, rows, rolls, heads, tuple(interned), views, local_groups, unplaced)
 
 
 def _signatures(flight: FlightRows, interned: dict[Signature, int]) -> Ints:
@@ -220,10 +227,14 @@ def _view(
         # A send carries the number of the last collective before it.
         issued = max(issued, int(columns.seq[mine].max()))
     done = roll.seq[roll.finished]
+    finished = int(done[-1]) if len(done) else -1
+    if flight.dump.only_active:
+        # What is not listed has finished.
+        finished = max(finished, int(roll.seq[~roll.finished].min(initial=issued + 1)) - 1)
     return RankGroupView(
         rank=rank,
         issued=issued,
-        finished=int(done[-1]) if len(done) else -1,
+        finished=finished,
         oldest=int(roll.seq[0]),
         outstanding=tuple(roll.seq[~roll.finished].tolist()),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from rankmuster.diagnose.legal import is_symmetric
+from rankmuster.diagnose.messages import left_by_peer
 from rankmuster.diagnose.roll import Head, RollTable
 
 
@@ -74,7 +75,8 @@ def build(table: RollTable) -> WaitGraph:
     older = _older(table)
     edges: dict[int, tuple[Edge, ...]] = {}
     for rank, head in table.heads.items():
-        if head is None:
+        flight = table.rows.get(rank)
+        if head is None or (flight is not None and flight.head_lost):
             continue
         edges[rank] = tuple(_p2p_edges(table, head)) if head.seq is None else tuple(_edges(table, head, older))
     return WaitGraph(edges, older)
@@ -113,16 +115,25 @@ def _edges(table: RollTable, head: Head, older: frozenset[tuple[int, int]]) -> l
         if view is None and member not in table.heads:
             unknown.append(Edge(head.rank, member, Reason.NO_DUMP, group.key, seq))
             continue
+        if view is None and (group.key, member) in table.unplaced:
+            continue
         issued = view.issued if view is not None else -1
         if issued < seq:
-            if (group.key, member) not in older:
+            if (group.key, member) not in older and not _is_cut(table, member):
                 missing.append(Edge(head.rank, member, Reason.NOT_ENTERED, group.key, seq))
             continue
         other = table.heads.get(member)
-        finished = view is not None and _has_finished(table, group.key, member, seq)
-        if other is not None and not finished and (other.group, other.seq) != (head.group, head.seq):
+        if other is None or (other.group, other.seq) == (head.group, head.seq):
+            continue
+        if view is None or not _has_finished(table, group.key, member, seq):
             held.append(Edge(head.rank, member, Reason.HELD_BEFORE, group.key, seq))
     return [*missing, *held] or unknown
+
+
+def _is_cut(table: RollTable, rank: int) -> bool:
+    """Whether what the rank did last may have stood behind the end of its file."""
+    flight = table.rows.get(rank)
+    return flight is not None and flight.dump.cut
 
 
 def _has_finished(table: RollTable, key: int, rank: int, seq: int) -> bool:
@@ -138,19 +149,22 @@ def _p2p_edges(table: RollTable, head: Head) -> list[Edge]:
     """A receive waits for its sender, a send for its receiver; of a batch, every part does at once."""
     flight = table.rows.get(head.rank)
     if flight is None or head.batch is None:
-        return _partner_edges(table, head.rank, head.group, head.kind or "", head.peer)
+        return _partner_edges(table, head.rank, head.group, head.kind or "", head.peer, head.row)
     members = table.group(head.group).members
     found: dict[tuple[int, Reason], Edge] = {}
     for entry in flight.p2p:
         if entry.batch == head.batch and not entry.finished:
             peer = members[entry.peer] if 0 <= entry.peer < len(members) else None
-            for edge in _partner_edges(table, head.rank, head.group, entry.kind, peer):
+            for edge in _partner_edges(table, head.rank, head.group, entry.kind, peer, entry.row):
                 found[(edge.target, edge.reason)] = edge
     return list(found.values())
 
 
-def _partner_edges(table: RollTable, rank: int, group: int, kind: str, peer: int | None) -> list[Edge]:
-    """None where the partner stands at the same exchange: then the two have met and the path is at fault."""
+def _partner_edges(table: RollTable, rank: int, group: int, kind: str, peer: int | None, row: int) -> list[Edge]:
+    """None where the partner stands at the same exchange: then the two have met and the path is at fault.
+
+    None either where it has finished its part: a send of few bytes leaves before it is received.
+    """
     if peer is None or peer == rank:
         return []
     wanted = "send" if kind == "recv" else "recv"
@@ -159,6 +173,8 @@ def _partner_edges(table: RollTable, rank: int, group: int, kind: str, peer: int
         # A log says nothing of sends and receives.
         reason = Reason.HELD_BEFORE if peer in table.heads else Reason.NO_DUMP
         return [Edge(rank, peer, reason, group, None)]
+    if left_by_peer(table, rank, row, peer, group):
+        return []
     members = table.group(group).members
     own_place = members.index(rank) if rank in members else -1
     outstanding = next(
@@ -172,6 +188,8 @@ def _partner_edges(table: RollTable, rank: int, group: int, kind: str, peer: int
         ),
         None,
     )
+    if outstanding is None and flight.dump.cut:
+        return []
     if outstanding is None:
         missing = Reason.NO_SEND if kind == "recv" else Reason.NO_RECEIVE
         return [Edge(rank, peer, missing, group, None)]

@@ -8,11 +8,14 @@ from typing import Any
 from rankmuster.evidence import names
 from rankmuster.evidence.blob import Reading
 from rankmuster.evidence.flight_table import ColumnBuilder, group_table, status_table, text, version_of
-from rankmuster.model.flight import FlightDump, State
+from rankmuster.model.flight import FlightColumns, FlightDump, PgStatus, State
 from rankmuster.model.problem import Problem, ProblemKind
 
 KNOWN_MINORS = range(1, 11)
 """Schema 2.1 (torch 2.4) to 2.10 (2.9 and later); a newer minor is read the same way and said."""
+
+LEAST_BUFFER = 100
+"""Entries of the smallest ring buffer anybody sets (torch's default is 2000): fewer records did not overwrite any."""
 
 MARKERS = ("pg_config", "entries", "pg_status")
 """Keys of which a dump has at least one besides its version."""
@@ -21,6 +24,30 @@ MARKERS = ("pg_config", "entries", "pg_status")
 def looks_like_dump(top: Any) -> bool:
     """Whether a decoded top level is a Flight Recorder dump."""
     return isinstance(top, Mapping) and "version" in top and any(key in top for key in MARKERS)
+
+
+def _only_active(columns: FlightColumns, status: Mapping[str, PgStatus]) -> bool:
+    """Whether finished entries were left out by request, and not overwritten by a host far ahead of its GPU.
+
+    Backends without events list everything in either case.
+    """
+    if not len(columns) or bool((columns.state == State.COMPLETED).any()) or bool(columns.retired.any()):
+        return False
+    if any(op.startswith(("gloo:", "nccl2:")) for op in columns.ops):
+        return False
+    if len(columns) > 1 and int((columns.record_id[1:] - columns.record_id[:-1]).max()) > 1:
+        return True  # a buffer keeps every record up to the last
+    if int(columns.record_id[0]) <= 0:
+        return False
+    consistent = None
+    mixed = set(columns.pg_id[columns.is_p2p].tolist())
+    for pg_id in set(columns.pg_id.tolist()) - mixed:
+        counters = status.get(str(pg_id))
+        lowest = int(columns.seq[columns.pg_id == pg_id].min())
+        if counters is not None and counters.last_completed < lowest - 1:
+            return False
+        consistent = counters is not None or consistent
+    return bool(consistent) or len(columns) < LEAST_BUFFER
 
 
 def reading(path: str, form: str, top: Mapping[str, Any], builder: ColumnBuilder, damage: str | None) -> Reading:
@@ -39,8 +66,7 @@ def reading(path: str, form: str, top: Mapping[str, Any], builder: ColumnBuilder
         problems.append(
             Problem(ProblemKind.DAMAGED, path, f"Flight Recorder schema {said} is not known; read like 2.10")
         )
-    finished = bool((columns.state == State.COMPLETED).any()) or bool(columns.retired.any())
-    only_active = len(columns) > 0 and not finished and int(columns.record_id[0]) > 0
+    status = status_table(top.get("pg_status"))
     dump = FlightDump(
         source=path,
         rank=names.rank_of(path),
@@ -49,7 +75,8 @@ def reading(path: str, form: str, top: Mapping[str, Any], builder: ColumnBuilder
         version=version,
         comm_lib_version=text(top.get("comm_lib_version") or top.get("nccl_version")) or None,
         columns=columns,
-        status=status_table(top.get("pg_status")),
-        only_active=only_active,
+        status=status,
+        only_active=_only_active(columns, status),
+        cut=damage is not None,
     )
     return Reading((dump,), tuple(problems), 1)

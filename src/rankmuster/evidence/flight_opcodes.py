@@ -79,12 +79,15 @@ def _outermost(stack: list[Any]) -> Any:
     outer = next((value for value in stack if isinstance(value, dict)), None)
     if outer is None:
         return None
-    rest = stack[stack.index(outer) + 1 :] if outer in stack else []
-    flat = [value for value in rest if value is not _MARK]
     built = dict(outer)
-    for index in range(len(flat) - 1):
-        if isinstance(flat[index], str) and isinstance(flat[index + 1], (list, dict)):
-            built.setdefault(flat[index], flat[index + 1])
+    above = next(place for place, value in enumerate(stack) if value is outer) + 1
+    if above < len(stack) and stack[above] is _MARK:
+        # Up to the next mark stand the items that wait to be set; what is behind it belongs to the last of them.
+        end = next((place for place in range(above + 1, len(stack)) if stack[place] is _MARK), len(stack))
+        waiting = stack[above + 1 : end]
+        for key, value in zip(waiting[::2], waiting[1::2], strict=False):
+            if isinstance(key, str):
+                built.setdefault(key, value)
     return built
 
 

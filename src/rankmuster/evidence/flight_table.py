@@ -15,6 +15,13 @@ from rankmuster.model.flight import FlightColumns, FlightGroup, PgStatus, State
 MAX_NAME = 512
 """Characters of a name kept; profiling names and group names are far shorter (a sha1 has 40)."""
 
+MAX_FRAMES = 64
+"""Frames of a stack kept, innermost first; torch's own take up a dozen."""
+
+MAX_ITEMS = 10_000_000
+"""Sizes, dtypes and dimensions taken from one dump. A pickle can share one long list between all its entries, at two
+bytes a time; the largest honest dump known (2000 list all-to-alls of 1024 ranks) holds 8 million."""
+
 _INT64 = 1 << 63
 _STATES = {"scheduled": State.SCHEDULED, "started": State.STARTED, "completed": State.COMPLETED}
 _NUMBER = re.compile(r"-?\d{1,9}")
@@ -62,24 +69,6 @@ def text(value: Any) -> str:
     return str(value) if isinstance(value, int) and -_INT64 <= value < _INT64 else ""
 
 
-def _shape(value: Any) -> tuple[int, ...]:
-    if not isinstance(value, (list, tuple)):
-        return ()
-    return tuple(_integer(item, -1) for item in value)
-
-
-def _shapes(value: Any) -> tuple[tuple[int, ...], ...]:
-    if not isinstance(value, (list, tuple)):
-        return ()
-    return tuple(_shape(item) for item in value)
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)):
-        return ()
-    return tuple(text(item) for item in value)
-
-
 def _frame(value: Any) -> str:
     if not isinstance(value, Mapping):
         return text(value)
@@ -103,6 +92,7 @@ class ColumnBuilder:
         self.stacks = _Interner()
         self.frame_cache: dict[tuple[int, ...], int] = {}
         self.kept: list[Any] = []
+        self.items = MAX_ITEMS
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """One entry of the dump; absent and odd values become unknown, never an error."""
@@ -119,10 +109,10 @@ class ColumnBuilder:
         else:
             interned["group"].append(self.groups((text(entry.get("pg_name")), "")))
         interned["op"].append(self.ops(text(entry.get("profiling_name"))))
-        interned["in_sizes"].append(self.sizes(_shapes(entry.get("input_sizes"))))
-        interned["out_sizes"].append(self.sizes(_shapes(entry.get("output_sizes"))))
-        interned["in_dtypes"].append(self.dtypes(_texts(entry.get("input_dtypes"))))
-        interned["out_dtypes"].append(self.dtypes(_texts(entry.get("output_dtypes"))))
+        interned["in_sizes"].append(self.sizes(self._shapes(entry.get("input_sizes"))))
+        interned["out_sizes"].append(self.sizes(self._shapes(entry.get("output_sizes"))))
+        interned["in_dtypes"].append(self.dtypes(self._texts(entry.get("input_dtypes"))))
+        interned["out_dtypes"].append(self.dtypes(self._texts(entry.get("output_dtypes"))))
         interned["stack"].append(self._stack(entry.get("frames")))
         state = entry.get("state")
         interned["state"].append(_STATES.get(state, State.UNKNOWN) if isinstance(state, str) else State.UNKNOWN)
@@ -132,15 +122,29 @@ class ColumnBuilder:
         self.retired.append(entry.get("retired") is True)
         self.is_p2p.append(entry.get("is_p2p") is True)
 
+    def _take(self, value: Any) -> Sequence[Any]:
+        """`value` if it is a list that the dump's allowance still holds, else an empty one."""
+        if not isinstance(value, (list, tuple)) or len(value) > self.items:
+            return ()
+        self.items -= len(value)
+        return value
+
+    def _shapes(self, value: Any) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(_integer(item, -1) for item in self._take(shape)) for shape in self._take(value))
+
+    def _texts(self, value: Any) -> tuple[str, ...]:
+        return tuple(text(item) for item in self._take(value))
+
     def _stack(self, frames: Any) -> int:
         if not isinstance(frames, (list, tuple)) or not frames:
             return -1
         # Frame dicts are shared through the pickle's memo: their identity is a cheap key while they are kept alive.
+        frames = frames[:MAX_FRAMES]
         key = tuple(map(id, frames))
         found = self.frame_cache.get(key)
         if found is None:
             self.kept.append(frames)
-            found = self.frame_cache[key] = self.stacks(tuple(_frame(frame) for frame in frames[:64]))
+            found = self.frame_cache[key] = self.stacks(tuple(_frame(frame) for frame in frames))
         return found
 
     def build(self, config: Mapping[tuple[str, str], tuple[int, ...] | None]) -> FlightColumns:
@@ -187,11 +191,14 @@ def group_table(value: Any) -> dict[tuple[str, str], tuple[int, ...] | None]:
     table: dict[tuple[str, str], tuple[int, ...] | None] = {}
     if not isinstance(value, Mapping):
         return table
+    seen: dict[int, tuple[int, ...] | None] = {}
     for key, row in value.items():
         if not isinstance(row, Mapping):
             continue
         name = text(row.get("name")) or text(key)
-        members = members_of(row.get("ranks"))
+        # A pickle can share one long text between all its rows; `value` keeps it alive, and so its identity.
+        told = row.get("ranks")
+        members = seen[id(told)] if id(told) in seen else seen.setdefault(id(told), members_of(told))
         if name or members:
             table[(name, text(row.get("desc")))] = members
     return table

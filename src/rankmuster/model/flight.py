@@ -89,7 +89,8 @@ class FlightDump:
     """One dump. `rank` comes from the file's name or the manifest: a dump of a single group holds none.
 
     `version`: schema as (major, minor). `time`: when it was written where that is known from outside.
-    `form`: "pickle" or "json". `only_active`: it holds no finished entry, by request.
+    `form`: "pickle" or "json". `only_active`: it holds no finished entry, by request. `cut`: the file ends early or is
+    damaged, so that later entries may have been lost.
     """
 
     source: str
@@ -102,4 +103,5 @@ class FlightDump:
     status: dict[str, PgStatus]  # by local pg id
     time: Stamp | None = None
     only_active: bool = False
+    cut: bool = False
     extra: dict[str, Any] | None = None

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.detectors.exits import AFTER_SHOCK_SIGNALS
+from rankmuster.diagnose.ends import AFTER_SHOCK_SIGNALS
 from rankmuster.diagnose.finding import Finding, accuse, ranks_text
 from rankmuster.diagnose.roll import Head
 from rankmuster.diagnose.waits import Edge, Reason, WaitGraph, place
+from rankmuster.evidence import flight_json, flight_pickle, names
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.plane import Plane
 from rankmuster.model.verdict import FirstDivergence
 
 NAME = "who-waits-for-whom"
-"""One detector in three files; see `waiting`."""
+"""One detector in several files; see `waiting`."""
+
+FLIGHT_READERS = frozenset({flight_json.READER.name, flight_pickle.READER.name})
+"""Who reads dumps, by the names that `Evidence.sources` has."""
 
 
 def absent(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list[Finding]:
@@ -31,7 +35,7 @@ def absent(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list[F
     if free:
         found.append(_free_finding(context, graph, heads, free))
     if unknown and not free:
-        found.append(_unknown_finding(context, heads, unknown))
+        found.append(_unknown_finding(context, graph, heads, unknown))
     return found
 
 
@@ -50,7 +54,7 @@ def _free_finding(context: Context, graph: WaitGraph, heads: dict[int, Head], fr
     waiters = tuple(sorted(rank for rank in heads if graph.reachable(rank) & set(roots)))
     edges = [edge for root in roots for edge in free[root]]
     collective = [edge for edge in edges if edge.seq is not None]
-    first = min(collective or edges, key=lambda edge: (edge.seq if edge.seq is not None else 0, edge.waiter))
+    first = min(collective or edges, key=lambda edge: _earliest(heads, edge))
     group = table.group(first.group)
     missing = tuple(sorted({e.target for e in edges if e.group == first.group and e.seq == first.seq}))
     entered = tuple(sorted({e.waiter for e in edges if e.group == first.group and e.seq == first.seq}))
@@ -97,6 +101,11 @@ def _free_finding(context: Context, graph: WaitGraph, heads: dict[int, Head], fr
     return Finding(NAME, Plane.FLIGHT, statement, _references(context, heads, entered, missing), accusation)
 
 
+def _earliest(heads: dict[int, Head], edge: Edge) -> tuple[float, int, int]:
+    """Order in which operations were missed: numbers of different groups do not compare, times of enqueueing do."""
+    return (heads[edge.waiter].created, edge.seq if edge.seq is not None else 0, edge.waiter)
+
+
 def _references(
     context: Context, heads: dict[int, Head], entered: tuple[int, ...], missing: tuple[int, ...]
 ) -> tuple[str, ...]:
@@ -128,7 +137,9 @@ def _stack_of(context: Context, ranks: tuple[int, ...]) -> str | None:
     return None
 
 
-def _unknown_finding(context: Context, heads: dict[int, Head], unknown: dict[int, list[Edge]]) -> Finding:
+def _unknown_finding(
+    context: Context, graph: WaitGraph, heads: dict[int, Head], unknown: dict[int, list[Edge]]
+) -> Finding:
     table = context.table
     absent = tuple(sorted(unknown))
     edges = [edge for found in unknown.values() for edge in found]
@@ -145,7 +156,9 @@ def _unknown_finding(context: Context, heads: dict[int, Head], unknown: dict[int
     wanted = "RAS (does the absent rank's process answer?), its exit code, or its dump"
     subkind = _gone(context, absent[0])
     others_dumped = all(rank in table.rows for rank in context.world if rank not in absent)
-    if len(absent) != 1 or len(entered) < 2 or not others_dumped or subkind is None:
+    wrote = any(_wrote_something(context, rank) for rank in absent)
+    held = [rank for rank in heads if graph.reachable(rank) & set(absent)]
+    if len(absent) != 1 or len(held) < 2 or not others_dumped or subkind is None or wrote:
         # Half of a job without dumps is a collector's or a network's doing as often as theirs.
         return Finding(NAME, Plane.FLIGHT, statement, evidence, would_decide=wanted)
     accusation = accuse(
@@ -161,6 +174,19 @@ def _unknown_finding(context: Context, heads: dict[int, Head], unknown: dict[int
         ),
     )
     return Finding(NAME, Plane.FLIGHT, statement, evidence, accusation, would_decide=wanted)
+
+
+def _wrote_something(context: Context, rank: int) -> bool:
+    """Whether the rank left a dump that says nothing: empty, unreadable or refused. One of an earlier run is none."""
+    facts = context.dump_facts.get(rank)
+    if facts is not None:
+        return not facts.stale
+    dumps = {source.rpartition("/")[0] for source in (one.source for one in context.dump_facts.values())}
+    return any(
+        names.rank_of(source.path) == rank
+        and (FLIGHT_READERS & set(source.readers) or (not source.size and source.path.rpartition("/")[0] in dumps))
+        for source in context.evidence.sources
+    )
 
 
 def _gone(context: Context, rank: int) -> Subkind | None:

@@ -14,7 +14,7 @@ import numpy as np
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Finding, accuse, ranks_text
 from rankmuster.diagnose.habit import breaks_habit
-from rankmuster.diagnose.legal import differs
+from rankmuster.diagnose.legal import differs, is_uneven_list, odd_pairwise
 from rankmuster.diagnose.roll import RollTable, Signature
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.job import Group
@@ -22,6 +22,9 @@ from rankmuster.model.plane import Plane
 from rankmuster.model.verdict import FirstDivergence
 
 NAME = "collective-mismatch"
+
+REACH = 64
+"""Operations after a differing call within which the group stops for it; three in captures with a wrong size."""
 
 MAX_COLUMNS = 4000
 """Numbers of one group in which members differ that are looked at before giving up on finding an illegal one."""
@@ -92,6 +95,12 @@ def _finding(
     table = context.table
     key = _key(subkind)
     majority, odd = split({rank: key(signature) for rank, signature in entered.items()})
+    unsure = tuple(sorted(entered))
+    uneven = subkind is Subkind.SIZE_MISMATCH and is_uneven_list(entered, group.members)
+    if uneven:
+        # Uneven parts differ in health: what counts is who disagrees with whom.
+        odd, unsure = odd_pairwise(entered, group.members)
+        majority = tuple(rank for rank in sorted(entered) if rank not in odd)
     by_habit = False
     if not odd:
         odd = breaks_habit(table, group.key, seq, tuple(entered))
@@ -100,10 +109,12 @@ def _finding(
     statement = f"{group.label} #{seq}: " + "; ".join(camps)
     if by_habit:
         statement += f". {ranks_text(odd).capitalize()} left the order it had always kept"
-    suspects = () if odd else tuple(sorted(entered))
+    suspects = () if odd else unsure
     reference = majority if odd and not by_habit else tuple(rank for rank in entered if rank not in odd)
-    stopped = not _finished_by_all(table, group, seq, tuple(entered))
-    confidence = Confidence.CONFIRMED if odd and agreed and not by_habit else Confidence.LIKELY
+    # NCCL does not stop at the call that differs: the rest of its bytes is missing in one of the next ones.
+    stopped = _somebody_stands(table, group, seq) or not _finished_by_all(table, group, seq, tuple(entered))
+    certain = bool(odd) and agreed and not by_habit and not uneven
+    confidence = Confidence.CONFIRMED if certain else Confidence.LIKELY
     reference_op = entered[reference[0]].op if reference else next(iter(entered.values())).op
     why = {
         rank: f"entered {describe(entered[rank])} as {group.label} #{seq} where others entered "
@@ -129,7 +140,7 @@ def _finding(
             victims=tuple(rank for rank in group.members if rank not in odd and rank not in suspects),
             why=why,
             scope=Scope.RANK if odd else Scope.GROUP,
-            decisive=bool(odd) and agreed and not by_habit,
+            decisive=certain,
             stop=stopped,
             at=_time_of(table, group, seq, entered),
             divergence=FirstDivergence(
@@ -154,6 +165,15 @@ def _camps(entered: Mapping[int, Signature]) -> list[str]:
         camps[text] += 1
         ranks[text].append(rank)
     return [f"{ranks_text(ranks[text])} entered {text}" for text, _ in reversed(camps.most_common(4))]
+
+
+def _somebody_stands(table: RollTable, group: Group, seq: int) -> bool:
+    """Whether a member waits in this group within the reach of what a differing call leaves undone."""
+    heads = (table.heads.get(rank) for rank in group.members)
+    return any(
+        head is not None and head.group == group.key and head.seq is not None and seq <= head.seq <= seq + REACH
+        for head in heads
+    )
 
 
 def _finished_by_all(table: RollTable, group: Group, seq: int, ranks: tuple[int, ...]) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.detectors.dump_doubt import asked_for, is_timed, taken_after
 from rankmuster.diagnose.detectors.mismatch import split
 from rankmuster.diagnose.finding import Finding, accuse, ranks_text
 from rankmuster.diagnose.legal import is_symmetric
@@ -17,7 +19,20 @@ from rankmuster.model.plane import Plane
 from rankmuster.model.verdict import FirstDivergence
 
 NAME = "who-waits-for-whom"
-"""One detector in three files; see `waiting`."""
+"""One detector in several files; see `waiting`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stall:
+    """`stalled` stand at an operation that `others` have finished, or have started and wait in."""
+
+    group: int
+    seq: int
+    op: str
+    stalled: tuple[int, ...]
+    others: tuple[int, ...]
+    here: tuple[Head, ...]
+    finished: bool
 
 
 def together(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list[Finding]:
@@ -28,6 +43,7 @@ def together(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list
         if head.seq is not None and not graph.edges.get(rank):
             standing[(head.group, head.seq)].append(head)
     found = []
+    stalls: list[_Stall] = []
     for (key, seq), here in sorted(standing.items()):
         group = table.group(key)
         op = here[0].op
@@ -39,58 +55,79 @@ def together(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list
             for member in group.members
             if member not in ranks and (view := table.views.get((key, member))) is not None and view.finished >= seq
         )
-        if gone and is_symmetric(op) and len(ranks) < len(gone) + (len(ranks) == len(gone) == 1):
-            found.append(_stalled(context, key, seq, op, ranks, gone, here, finished=True))
-            continue
         if gone:
+            fewer = len(ranks) < len(gone) or (len(ranks) == len(gone) == 1)
+            if is_symmetric(op) and fewer and _awaited(graph, ranks):
+                stalls.append(_Stall(key, seq, op, ranks, gone, tuple(here), finished=True))
             continue
-        timed = [head for head in here if head.rank in table.rows and table.rows[head.rank].has_timing]
+        if len(group.members) == 1:
+            # Nobody else can hold it up.
+            if _awaited(graph, ranks):
+                stalls.append(_Stall(key, seq, op, ranks, (), tuple(here), finished=False))
+            continue
+        timed = [head for head in here if is_timed(table, head.rank)]
         waiting = tuple(sorted(head.rank for head in timed if not head.started))
         running = tuple(sorted(head.rank for head in timed if head.started))
         odd = len(waiting) < len(running) or (len(waiting) == len(running) == 1)
         if waiting and running and odd and len(timed) == len(group.members):
-            found.append(_stalled(context, key, seq, op, waiting, running, here, finished=False))
+            stalls.append(_Stall(key, seq, op, waiting, running, tuple(here), finished=False))
         elif len(ranks) == len(group.members) and len(ranks) > 1:
-            found.append(_log_mismatch(context, key, seq, here) or _path(context, key, seq, op, ranks, here))
-    return found
+            found.append(_log_mismatch(context, key, seq, here) or path(context, key, seq, op, ranks, here))
+    return ([_stalled(context, stalls)] if stalls else []) + found
 
 
-def _stalled(
-    context: Context,
-    key: int,
-    seq: int,
-    op: str,
-    stalled: tuple[int, ...],
-    others: tuple[int, ...],
-    here: list[Head],
-    *,
-    finished: bool,
-) -> Finding:
+def _certain(context: Context, stall: _Stall) -> bool:
+    return not stall.finished or taken_after(context, stall.group, stall.seq, stall.stalled, stall.others)
+
+
+def _awaited(graph: WaitGraph, ranks: tuple[int, ...]) -> bool:
+    """Whether a peer stands still for one of `ranks`; where nobody does, its dump is only a moment older."""
+    return any(graph.reachable(rank) & set(ranks) for rank in graph.edges if rank not in ranks)
+
+
+def _stalled(context: Context, stalls: list[_Stall]) -> Finding:
+    """One finding for all GPUs that stand at operations of their own: none of them waits for another."""
     table = context.table
-    group = table.group(key)
-    if finished:
-        what = f"{ranks_text(others)} finished it and {ranks_text(stalled)} did not, though it was enqueued there too"
-    else:
-        what = (
-            f"{ranks_text(others)} started it and wait; on {ranks_text(stalled)} it is scheduled and not started: "
-            "the GPU is busy with something before it"
-        )
+    statements = []
+    why: dict[int, str] = {}
+    for stall in stalls:
+        place = f"{table.group(stall.group).label} #{stall.seq} {stall.op}"
+        others, stalled = ranks_text(stall.others), ranks_text(stall.stalled)
+        if not stall.others:
+            what = f"{stalled} alone is in this group, and does not come to its end"
+        elif stall.finished:
+            what = f"{others} finished it and {stalled} did not, though it was enqueued there too"
+        else:
+            what = (
+                f"{others} started it and wait; on {stalled} it is scheduled and not started: "
+                "the GPU is busy with something before it"
+            )
+        statements.append(f"{place}: {what}")
+        for rank in stall.stalled:
+            why.setdefault(rank, f"enqueued {place}, but its stream has not come to its end")
+    unsure = tuple(rank for rank in sorted(why) if not any(_certain(context, s) for s in stalls if rank in s.stalled))
+    for rank in unsure:
+        why[rank] += "; its dump may be a moment older than its peers'"
+    here = [head for stall in stalls for head in stall.here]
+    first = min(stalls, key=lambda stall: min(head.created for head in stall.here))
+    group = table.group(first.group)
     accusation = accuse(
         Subkind.GPU_STALLED,
         Confidence.LIKELY,
-        culprits=stalled,
-        victims=others,
-        why=dict.fromkeys(stalled, f"enqueued {group.label} #{seq} {op}, but its stream has not come to its end"),
+        culprits=tuple(rank for rank in sorted(why) if rank not in unsure),
+        suspects=unsure,
+        victims=tuple(sorted({rank for stall in stalls for rank in stall.others} - set(why))),
+        why=why,
         scope=Scope.RANK,
         at=max((head.created for head in here if head.created > 0), default=None),
         divergence=FirstDivergence(
-            group=group.label, members=group.members, sequence=seq, op=op, missing=(), entered=group.members
+            group=group.label, members=group.members, sequence=first.seq, op=first.op, missing=(), entered=group.members
         ),
     )
     references = tuple(
         table.reference(head.rank, head.row) for head in here if head.row >= 0 and head.rank in table.rows
     )
-    return Finding(NAME, Plane.FLIGHT, f"{group.label} #{seq} {op}: {what}", references, accusation)
+    return Finding(NAME, Plane.FLIGHT, "; ".join(statements), references[:16], accusation)
 
 
 def _log_mismatch(context: Context, key: int, seq: int, here: list[Head]) -> Finding | None:
@@ -142,7 +179,7 @@ def _log_mismatch(context: Context, key: int, seq: int, here: list[Head]) -> Fin
     )
 
 
-def _path(context: Context, key: int, seq: int, op: str, ranks: tuple[int, ...], here: list[Head]) -> Finding:
+def path(context: Context, key: int, seq: int, op: str, ranks: tuple[int, ...], here: list[Head]) -> Finding:
     table = context.table
     group = table.group(key)
     hosts = tuple(sorted({host for rank in ranks if (host := context.job.rank(rank).host) is not None}))
@@ -161,6 +198,14 @@ def _path(context: Context, key: int, seq: int, op: str, ranks: tuple[int, ...],
         table.reference(head.rank, head.row) for head in here[:8] if head.row >= 0 and head.rank in table.rows
     )
     statement = f"{group.label} #{seq} {op}: all {len(ranks)} members entered alike and none left"
+    if asked_for(context, ranks):
+        return Finding(
+            NAME,
+            Plane.FLIGHT,
+            f"{statement}, as in any moment of a moving job: its backend writes no dump by itself",
+            references,
+            would_decide="a second set of dumps some seconds later",
+        )
     wanted = "link and NIC error counters, NCCL's log, RAS from every node: who moves no bytes"
     if not references:
         # Watchdog lines alone tell neither a stalled GPU nor another call from a lost path.

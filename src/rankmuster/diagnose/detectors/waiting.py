@@ -11,6 +11,7 @@ from __future__ import annotations
 from rankmuster.diagnose import waits
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors.absent_ranks import NAME, absent
+from rankmuster.diagnose.detectors.exchanges import met
 from rankmuster.diagnose.detectors.standing_together import together
 from rankmuster.diagnose.detectors.wait_cycle import cycle
 from rankmuster.diagnose.finding import Finding, ranks_text
@@ -43,10 +44,24 @@ def detect(context: Context) -> list[Finding]:
         ]
     graph = waits.build(table)
     found = absent(context, graph, heads)
+    lost = sorted(rank for rank, flight in table.rows.items() if flight.head_lost)
+    if lost:
+        # Where the others wait for a rank that stands at nothing, that still holds; nothing else does.
+        return [*found, _overwritten(context, lost)]
     found += together(context, graph, heads)
+    found += met(context, graph, heads)
     if not any(finding.accusation for finding in found):
         found += cycle(context, graph)
     return found
+
+
+def _overwritten(context: Context, lost: list[int]) -> Finding:
+    statement = (
+        f"The ring buffers of {ranks_text(lost)} hold outstanding operations alone: where these ranks stand is "
+        "overwritten, and for whom they wait cannot be told"
+    )
+    wanted = "dumps of larger buffers (TORCH_FR_BUFFER_SIZE), or RAS"
+    return Finding(NAME, Plane.FLIGHT, statement, _sources(context, lost), would_decide=wanted)
 
 
 def _sources(context: Context, ranks: list[int]) -> tuple[str, ...]:

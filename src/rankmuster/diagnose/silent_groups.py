@@ -1,0 +1,69 @@
+"""Groups of which a rank's dump has no entry: never used, all of it finished and not listed, or overwritten.
+
+Absence of entries proves that nothing was entered only where the dump holds everything from its first record on. A dump
+of active operations alone, or a ring buffer that has wrapped, needs the status counters for it; those are keyed by a
+local id (order of creation in that process), which members of one group nearly always share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rankmuster.diagnose.flight_rows import FlightRows
+from rankmuster.model.flight import FlightDump
+from rankmuster.model.job import Group, RankGroupView
+
+
+def place(
+    groups: tuple[Group, ...],
+    local_groups: Mapping[tuple[int, int], int],
+    rows: Mapping[int, FlightRows],
+    placed: frozenset[tuple[int, int]],
+) -> tuple[dict[tuple[int, int], RankGroupView], frozenset[tuple[int, int]]]:
+    """(views that the status counters give, places of which nothing can be said), as (group key, rank).
+
+    A place in neither was never entered.
+    """
+    pg_ids, mixed = _ids(local_groups, rows)
+    views: dict[tuple[int, int], RankGroupView] = {}
+    unplaced = set()
+    for group in groups:
+        for rank in group.members:
+            if (group.key, rank) in placed or rank not in rows or _holds_everything(rows[rank].dump):
+                continue
+            dump = rows[rank].dump
+            candidates = pg_ids.get(group.key, frozenset())
+            own = next(iter(candidates)) if len(candidates) == 1 else None
+            taken = any(other.pg_id == own for other in dump.columns.groups)
+            if own is None or taken or group.key in mixed or not dump.status:
+                unplaced.add((group.key, rank))
+                continue
+            status = dump.status.get(str(own))
+            if status is not None and status.last_enqueued >= 0:
+                last, done = status.last_enqueued, status.last_completed
+                views[(group.key, rank)] = RankGroupView(rank, last, done, last + 1, ())
+    return views, frozenset(unplaced)
+
+
+def _holds_everything(dump: FlightDump) -> bool:
+    columns = dump.columns
+    return len(columns) > 0 and not dump.only_active and not dump.cut and int(columns.record_id[0]) <= 0
+
+
+def _ids(
+    local_groups: Mapping[tuple[int, int], int], rows: Mapping[int, FlightRows]
+) -> tuple[dict[int, frozenset[int]], frozenset[int]]:
+    """Local ids that members know a group by, and the groups that also send and receive (their counters mix)."""
+    found: dict[int, set[int]] = {}
+    mixed = set()
+    for rank, flight in rows.items():
+        sends = {entry.group for entry in flight.p2p}
+        for index, own in enumerate(flight.dump.columns.groups):
+            key = local_groups.get((rank, index))
+            if key is None:
+                continue
+            if own.pg_id is not None:
+                found.setdefault(key, set()).add(own.pg_id)
+            if index in sends:
+                mixed.add(key)
+    return {key: frozenset(ids) for key, ids in found.items()}, frozenset(mixed)
