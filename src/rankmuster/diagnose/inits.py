@@ -29,6 +29,7 @@ class CommInit:
     last: float | None
     references: tuple[str, ...]
     unbroken: bool
+    waiting: frozenset[Writer] = frozenset()  # processes that started it and did not complete it
 
     @property
     def absent(self) -> tuple[int, ...]:
@@ -75,6 +76,7 @@ def communicators(context: Context) -> list[CommInit]:
                 max(times, default=None),
                 tuple(f"{line.origin.source}#L{line.origin.line}" for line in starts if line.rank not in done)[:8],
                 not writers & broken,
+                frozenset((line.origin.host, line.origin.pid) for line in starts if line.rank not in done),
             )
         )
     return sorted(found, key=lambda comm: (comm.first is None, comm.first or 0.0, comm.comm_id))

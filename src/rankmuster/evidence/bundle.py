@@ -169,8 +169,15 @@ class _Gathering:
         if self._unread > MAX_NAMED_UNREAD:
             message = f"{self._unread - MAX_NAMED_UNREAD} more files are empty or known to no reader"
             problems.append(Problem(ProblemKind.UNREAD, ".", message))
-        grouped = {kind: tuple(values) for kind, values in self._by_type.items()}
+        # The order in which files arrive is a collector's or a file system's; the same bundle gives the same verdict.
+        grouped = {kind: tuple(sorted(values, key=_source)) for kind, values in self._by_type.items()}
         return Evidence(grouped, tuple(problems), tuple(self._sources))
+
+
+def _source(observation: object) -> str:
+    """The file that an observation is from, directly or by its line's origin."""
+    source = getattr(observation, "source", None)
+    return str(source if source is not None else getattr(getattr(observation, "origin", None), "source", ""))
 
 
 def _mostly_text(data: bytes) -> bool:

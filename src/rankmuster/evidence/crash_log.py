@@ -25,7 +25,8 @@ SIGNALS = {
 """Linux numbers of signals by name and by strsignal(3)'s and faulthandler's words."""
 
 CUDA_CODES = {
-    "initialization error": 3, "out of memory": 2, "driver shutting down": 4,
+    "invalid argument": 1, "driver version is insufficient": 35, "OS call failed or operation not supported": 304,
+    "peer mapping resources exhausted": 711, "initialization error": 3, "out of memory": 2, "driver shutting down": 4,
     "all CUDA-capable devices are busy or unavailable": 46, "no CUDA-capable device is detected": 100,
     "invalid device ordinal": 101, "uncorrectable ECC error encountered": 214,
     "uncorrectable NVLink error detected": 220, "an illegal memory access was encountered": 700,
@@ -43,6 +44,7 @@ _MARKS = (
     "CUDA error",
     "CUDA driver error",
     "Cuda failure",
+    "CUDA failure",
     "cudaGetDeviceCount",
     "DefaultCPUAllocator",
     "std::bad_alloc",
@@ -75,6 +77,7 @@ _HOST_OOM = re.compile(
 _CUDA = re.compile(
     r"CUDA error: (?P<said>[^\n]{1,300})|CUDA driver error: (?P<driver>[^\n]{1,300})|"
     r"Cuda failure (?P<number>\d{1,4})? ?'(?P<quoted>[^'\n]{1,200})'|"
+    r"CUDA failure [\w./]{1,80}:\d{1,6} '(?P<test>[^'\n]{1,200})'|"  # nccl-tests
     r"cudaGetDeviceCount\(\).{0,300}?Error (?P<code>\d{1,4}): (?P<text>[^(\n]{1,200})"
 )
 _FATAL = re.compile(r"Fatal Python error: (Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point)")
@@ -107,7 +110,7 @@ def _cuda(origin: LineOrigin, message: str) -> CudaError | None:
     m = _CUDA.search(message)
     if m is None:
         return None
-    said = next(g for g in (m["said"], m["driver"], m["quoted"], m["text"]) if g is not None).strip()
+    said = next(g for g in (m["said"], m["driver"], m["quoted"], m["test"], m["text"]) if g is not None).strip()
     code = whole(m["number"] or m["code"])
     if code is None:
         for words, number in CUDA_CODES.items():

@@ -45,6 +45,4 @@ def event(origin: KernelOrigin, service: str, level: str | None, text: str) -> S
 
 def _complains(text: str) -> bool:
     lower = text.lower()
-    return (
-        "failed to" in lower or "aborting" in lower or "don't match with any supported" in lower or "[nv_warn" in lower
-    )
+    return "failed to" in lower or "aborting" in lower or "don't match with" in lower or "[nv_warn" in lower

@@ -167,6 +167,12 @@ _RULES: tuple[_Rule, ...] = (
     ),
     _Rule("nv_get_p2p_free_callback", re.compile(r"nv_get_p2p_free_callback:\d{1,6} ERROR"), Kind.PEERMEM),
     _Rule(
+        "RmInitAdapter failed",
+        re.compile(rf"NVRM: GPU {_DEVICE}: RmInitAdapter failed"),
+        Kind.GPU_INIT,
+        _yes,
+    ),
+    _Rule(
         "GSP RPC error prints",
         re.compile(rf"Rate limiting GSP RPC error prints for GPU at PCI:{_DEVICE}"),
         Kind.GSP_STALL,

@@ -124,7 +124,7 @@ def _async_event(line: NcclLine) -> Classified:
 def _verb(line: NcclLine) -> Classified:
     detail = _fields(line.message, _VERB)
     # Failing to pin memory or to size a queue both mean the locked-memory limit, or a missing peer-memory module.
-    memory = "reg_mr" in line.message or "reg_dmabuf_mr" in line.message or "Cannot allocate memory" in line.message
+    memory = any(words in line.message for words in ("reg_mr", "reg_dmabuf_mr", "create_cq", "Cannot allocate memory"))
     return Classified(Kind.GDR_MEMORY if memory else Kind.IB_QP, True, _peer(line.message), detail)
 
 
@@ -184,6 +184,8 @@ def _ras(line: NcclLine) -> Classified | None:
 _Rule = tuple[str, Callable[[NcclLine], Classified | None]]
 
 _WARNINGS: tuple[_Rule, ...] = (
+    ("Too many open files", _plain(Kind.RESOURCE)),
+    ("pthread_create", _plain(Kind.RESOURCE)),
     ("Mismatched NCCL version", _versions),
     ("Mismatched collective", _ranks(Kind.COLLECTIVE_MISMATCH)),
     ("collective mismatch error", _plain(Kind.COLLECTIVE_MISMATCH)),
@@ -201,6 +203,12 @@ _WARNINGS: tuple[_Rule, ...] = (
     ("encountered a fatal error (detected", _plain(Kind.IB_ASYNC, primary=False)),
     ("marked as failed", _plain(Kind.IB_DEVICE_FAILED)),
     ("NET/IB: Fatal error", _plain(Kind.IB_DEVICE_FAILED)),
+    ("Call to ibv_open_device", _plain(Kind.NET_UNAVAILABLE, primary=False)),
+    ("Unable to open device", _plain(Kind.NET_UNAVAILABLE, primary=False)),
+    ("Failed to open libibverbs", _plain(Kind.NET_UNAVAILABLE, primary=False)),
+    ("NET/OFI Only EFA provider", _plain(Kind.NET_UNAVAILABLE, primary=False)),
+    ("Could not find any optimal provider", _plain(Kind.NET_UNAVAILABLE, primary=False)),
+    ("GPU Direct RDMA Disabled", _plain(Kind.GDR_DISABLED, primary=False)),
     ("Call to ibv_", _verb),
     ("ibv_reg_mr", _verb),
     ("no socket interface found", _plain(Kind.NO_INTERFACE)),
@@ -208,6 +216,7 @@ _WARNINGS: tuple[_Rule, ...] = (
     ("No usable listening interface", _plain(Kind.NO_INTERFACE)),
     ("no interface found", _plain(Kind.NO_INTERFACE)),
     ("No interface found", _plain(Kind.NO_INTERFACE)),
+    ("is neither AF_INET", _plain(Kind.NO_INTERFACE)),  # an address that was never filled in (2.27)
     ("exceeded error retry count", _plain(Kind.CONNECT_FAILED)),
     ("socketStartConnect", _plain(Kind.CONNECT_FAILED)),
     ("socketPollConnect", _plain(Kind.CONNECT_FAILED)),
@@ -218,6 +227,7 @@ _WARNINGS: tuple[_Rule, ...] = (
     ("NCCL_COMM_ID", _plain(Kind.BOOTSTRAP)),
     ("wrong magic", _plain(Kind.SOCKET_ERROR)),
     ("wrong type", _plain(Kind.SOCKET_ERROR)),
+    ("posix_fallocate", _plain(Kind.SHM)),
     ("Call to ", _socket_call),
     ("NVLS", _nvls),
     ("MNNVL", _plain(Kind.MNNVL)),
@@ -252,6 +262,8 @@ _TELLING: tuple[_Rule, ...] = (
     ("P2P is disabled between", _plain(Kind.P2P_DISABLED)),
     ("Could not enable P2P between", _plain(Kind.P2P_DISABLED)),
     ("The error is not fatal", _plain(Kind.IB_DEVICE_FAILED)),
+    ("Failed to open libibverbs", _plain(Kind.NET_UNAVAILABLE, primary=False)),
+    ("GPU Direct RDMA Disabled", _plain(Kind.GDR_DISABLED, primary=False)),
     ("Got completion", _completion),
 )
 """INFO lines that say something went wrong. What a healthy start prints is none: `NET/IB : No device found.`, plugins

@@ -31,8 +31,10 @@ _MODULES = (
     "smi_query",
     "rdma",
     "nccl_log",
+    "nccl_last_error",
     "torch_log",
     "torch_store",
+    "torch_fingerprint",
     "exceptions",
     "crash_log",
     "worker_deaths",
@@ -40,6 +42,7 @@ _MODULES = (
     "stacks",
     "kernel_log",
     "service_journal",
+    "pci_acs",
     "log_span",
 )
 

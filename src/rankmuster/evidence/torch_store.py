@@ -20,6 +20,8 @@ MAX_TEXT = 600
 _MARKS = (
     "clients joined",
     "The client socket has",
+    "failed to listen on any local network address",
+    "connectFullMesh failed",
     "failed to connect/validate to host",
     "RendezvousTimeoutError",
     "RendezvousConnectionError",
@@ -43,10 +45,19 @@ _LOST = re.compile(
     r"Broken pipe|Connection reset by peer|got 0 bytes|Connection was likely closed|Connection (?:was )?closed|"
     r"Connection refused|server has shut down too early"
 )
+_LISTEN = "failed to listen on any local network address"
+_REMOTE = re.compile(r"remote=(\[[^\]\s]{1,80}\]:\d{1,5}|[^\s,)]{1,80}:\d{1,5})")
+_OWN_PORT = re.compile(r"bind to (\S{1,200}:\d{1,5}) \(|\bport: (\d{1,5})\b")
 _TRY_AGAIN = re.compile(r"The client socket has failed to connect to \[")
 
 
 def _address(line: str) -> str | None:
+    if _LISTEN in line:
+        own = _OWN_PORT.search(line)
+        return next((g for g in own.groups() if g), None) if own else None
+    if "connectFullMesh" in line:
+        remote = _REMOTE.search(line)
+        return remote.group(1) if remote else None
     pair = _PAIR.search(line)
     if pair:
         host, port = (g for g in pair.groups() if g is not None)
@@ -67,7 +78,11 @@ def _kind(line: str, level: str | None) -> tuple[StoreErrorKind, int | None, int
             whole(world.group(1)) if world else None,
         )
     kind = None
-    if "RendezvousTimeoutError" in line:
+    if _LISTEN in line:
+        kind = StoreErrorKind.PORT_IN_USE if "in use" in line or "EADDRINUSE" in line or "errno: 98" in line else None
+    elif "connectFullMesh failed" in line:
+        kind = StoreErrorKind.GLOO_MESH
+    elif "RendezvousTimeoutError" in line:
         kind = StoreErrorKind.RENDEZVOUS_TIMEOUT
     elif "RendezvousConnectionError" in line or "failed to connect/validate to host" in line:
         kind = StoreErrorKind.CONNECT_FAILED

@@ -82,12 +82,30 @@ class DesyncReport:
     unfinished: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class CollectiveFingerprint:
+    """One side of `Detected mismatch between collectives on ranks` (TORCH_DISTRIBUTED_DEBUG=DETAIL).
+
+    `rank` is the rank within its group; `pair` numbers the message, so that its two sides stay together.
+    """
+
+    origin: LineOrigin
+    pair: int
+    rank: int
+    seq: int | None
+    op: str
+    shape: str | None
+    dtype: str | None
+
+
 class StoreErrorKind(str, Enum):
     RENDEZVOUS_TIMEOUT = "rendezvous_timeout"
     STORE_TIMEOUT = "store_timeout"
     STORE_LOST = "store_lost"  # connection to the store closed, broken pipe: an after-shock of its host's exit
     CONNECT_FAILED = "connect_failed"
     MISSING_MEMBERS = "missing_members"  # "k/n clients joined"
+    GLOO_MESH = "gloo_mesh"  # gloo's ranks could not connect to each other
+    PORT_IN_USE = "port_in_use"  # the store's own port is taken: another job, or one that has not ended
 
 
 @dataclass(frozen=True, slots=True)

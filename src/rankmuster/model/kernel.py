@@ -105,6 +105,7 @@ class KernelEventKind(str, Enum):
     NVLINK_TRAINING = "nvlink_training"
     PCIE_WIDTH = "pcie_width"
     PEERMEM = "peermem"  # weak: an exit race
+    GPU_INIT = "gpu_init"  # the driver cannot start the GPU
     GSP_STALL = "gsp_stall"  # the driver gave up printing GSP time-outs: needs a reset
     PANIC = "panic"
 

@@ -127,8 +127,9 @@ class NcclProblemKind(str, Enum):
     IB_ASYNC = "ib_async"
     IB_DEVICE_FAILED = "ib_device_failed"  # resiliency lines of 2.29 and later
     IB_QP = "ib_qp"  # ibv_modify_qp and its like failed
-    GDR_MEMORY = "gdr_memory"  # ibv_reg_mr failed: memlock, peermem
+    GDR_MEMORY = "gdr_memory"  # ibv_reg_mr or ibv_create_cq failed: memlock, peermem
     SHM = "shm"
+    RESOURCE = "resource"  # open files, threads: a limit of the process or its container
     NVLS = "nvls"
     MNNVL = "mnnvl"
     P2P_DISABLED = "p2p_disabled"
@@ -138,6 +139,8 @@ class NcclProblemKind(str, Enum):
     DUPLICATE_GPU = "duplicate_gpu"
     PROXY = "proxy"
     NET_PLUGIN = "net_plugin"
+    NET_UNAVAILABLE = "net_unavailable"  # an adapter or its library cannot be used; NCCL goes on with another network
+    GDR_DISABLED = "gdr_disabled"  # GPU Direct RDMA is off for an adapter: data goes through host memory
     RAS = "ras"  # RAS declares a peer dead, keep-alive warnings
     OTHER = "other"
 

@@ -55,6 +55,17 @@ class GpuFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class PciAccessControl:
+    """`ACSCtl:` of `lspci -vvv`. `redirects`: peer-to-peer traffic is sent up to the root, or checked, by this port."""
+
+    source: str
+    line: int
+    host: str | None
+    device: str | None  # address as lspci writes it, None where the text has lost it
+    redirects: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RdmaPort:
     """One port of `ibv_devinfo`, `ibstat` or /sys captures. `gids`: (index, gid, type such as "RoCE v2")."""
 

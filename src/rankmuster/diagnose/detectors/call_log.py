@@ -39,16 +39,23 @@ def detect(context: Context) -> list[Finding]:
         if problem.kind is NcclProblemKind.COLLECTIVE_MISMATCH and problem.primary
     ]
     if warned and not any(finding.accusation for finding in found):
-        statement = f"NCCL itself warns of calls that do not fit: {warned[0].text[:200]}"
+        statement = (
+            f"NCCL itself warns of calls that do not fit: {warned[0].text[:300]}. Compare the calls of all ranks there "
+            "(NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=COLL), and NCCL_PROTO, NCCL_ALGO and NCCL versions of all"
+        )
         evidence = tuple(f"{line.origin.source}#L{line.origin.line}" for line in warned[:4])
         accusation = accuse(
-            Subkind.SIZE_MISMATCH if "truncated" in warned[0].text else Subkind.OP_MISMATCH,
+            Subkind.SIZE_MISMATCH if _of_sizes(warned[0].text) else Subkind.OP_MISMATCH,
             Confidence.LIKELY,
             scope=Scope.GROUP,
             at=context.time(warned[0].origin.stamp),
         )
         found.append(Finding(NAME, Plane.NCCL_LOG, statement, evidence, accusation))
     return found
+
+
+def _of_sizes(text: str) -> bool:
+    return "truncated" in text or ("local size" in text and "remote size" in text)
 
 
 def _per_communicator(context: Context) -> dict[tuple[str, int], Calls]:

@@ -6,6 +6,7 @@ Blind to software hangs, and to everything where the kernel log was not collecte
 from __future__ import annotations
 
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.detectors import vanished
 from rankmuster.diagnose.finding import Accusation, Finding, Gpu, accuse
 from rankmuster.model.fault import Confidence, Phase, Scope, Subkind
 from rankmuster.model.kernel import GpuAfter, SXid, Xid
@@ -17,6 +18,19 @@ NAME = "gpu-errors"
 LOST = frozenset({GpuAfter.LOST, GpuAfter.RESET, GpuAfter.UNUSABLE, GpuAfter.NO_NVLINK})
 """States after which the GPU carries no collective until somebody acts."""
 
+VERDICT = 154
+"""The driver's own conclusion: what has to be done to the GPU (`nvmlDeviceGpuRecoveryAction`)."""
+
+MEMORY = frozenset({48, 63, 64, 94, 95, 171, 172})
+"""Xids of the GPU's memory; contained ones leave it usable, unless the driver asks for more."""
+
+STATES = {
+    GpuAfter.LOST: "the GPU is lost until somebody acts",
+    GpuAfter.RESET: "the GPU needs a reset",
+    GpuAfter.NO_NVLINK: "the GPU is without its NVLinks until it is reset",
+    GpuAfter.UNUSABLE: "the GPU is unusable until the node is rebooted or repaired",
+}
+
 DECISIVE_CODES = frozenset({79, 48, 62, 74, 95, 119, 120, 140, 149, 158})
 """Xids that cannot be read otherwise: bus loss, uncontained memory errors, dead firmware, fatal links."""
 
@@ -25,12 +39,17 @@ def detect(context: Context) -> list[Finding]:
     """One finding for the root of the GPU errors, one for those that only end their own process, one for switches."""
     xids = context.evidence.of(Xid)
     primary = [xid for xid in xids if not xid.secondary]
-    lost = [xid for xid in primary if xid.after in LOST or xid.fatal]
+    demands = {(xid.origin.host, xid.bus_id): xid for xid in xids if xid.code == VERDICT and xid.after in LOST}
+    lost = [
+        xid
+        for xid in primary
+        if xid.after in LOST or xid.fatal or (xid.code in MEMORY and (xid.origin.host, xid.bus_id) in demands)
+    ]
     found: list[Finding] = []
     if lost:
-        found.append(_lost(context, lost, xids))
+        found.append(_lost(context, lost, xids, demands.get((lost[0].origin.host, lost[0].bus_id))))
     else:
-        found += _context_killers(context, primary)
+        found += vanished.detect(context) or _context_killers(context, primary, xids)
     found += _switches(context)
     found += [
         Finding(NAME, Plane.TOPOLOGY, f"nvidia-smi nvlink, GPU {status.gpu}: {status.note}", (status.source,))
@@ -60,7 +79,7 @@ def _reference(xid: Xid | SXid) -> str:
     return f"{xid.origin.source}#L{xid.origin.line}"
 
 
-def _lost(context: Context, lost: list[Xid], xids: tuple[Xid, ...]) -> Finding:
+def _lost(context: Context, lost: list[Xid], xids: tuple[Xid, ...], demand: Xid | None) -> Finding:
     root = lost[0]
     same = [xid for xid in lost if xid.bus_id == root.bus_id and xid.origin.host == root.origin.host]
     rank = rank_of(context, root)
@@ -68,7 +87,13 @@ def _lost(context: Context, lost: list[Xid], xids: tuple[Xid, ...]) -> Finding:
     statement = f"Xid {root.code} on GPU {root.bus_id}: {root.meaning} ({root.text[:160]})"
     if others:
         statement += f"; the lines of {', '.join(others[:8])} follow from it"
-    reason = f"Xid {root.code}: {root.meaning}; the GPU is {root.after.value} until somebody acts"
+    if demand is not None:
+        statement += f"; the driver asks for: {demand.recovery_action or demand.text[:80]} (Xid {demand.code})"
+    before = vanished.bus_errors(context, root)
+    if before is not None:
+        statement += f"; PCIe (AER) had reported: {before.text[:140]}"
+    after = demand.after if demand is not None and root.after not in LOST else root.after
+    reason = f"Xid {root.code}: {root.meaning}; {STATES.get(after, 'it needs attention')}"
     node = root.origin.host or (context.job.rank(rank).host if rank is not None else None)
     confirmed = root.code in DECISIVE_CODES or len(same) > 1
     accusation = accuse(
@@ -83,19 +108,37 @@ def _lost(context: Context, lost: list[Xid], xids: tuple[Xid, ...]) -> Finding:
         at=context.time(root.origin.stamp),
         decisive=confirmed,
     )
+    if rank is None and vanished.of_nobody(context):
+        return Finding(NAME, Plane.KERNEL, f"{statement}. No rank uses that GPU", (_reference(root),))
     evidence = tuple(_reference(xid) for xid in (*same, *[x for x in xids if x not in same]))[:10]
     return Finding(NAME, Plane.KERNEL, statement, evidence, accusation)
 
 
-def _context_killers(context: Context, primary: list[Xid]) -> list[Finding]:
+def _context_killers(context: Context, primary: list[Xid], xids: tuple[Xid, ...]) -> list[Finding]:
     """Xids after which the GPU is fine and the process that owned the context is not (13, 31, 43, 94, ...)."""
     harmless = {63, 92, 37, 38, 44, 66, 67, 122, 123, 124, 125, 141, 162, 163, 164, 165}
     telling = [xid for xid in primary if xid.code not in harmless and xid.after is GpuAfter.OK]
+    if not telling:
+        # The driver itself names what made it tear down a program's channels (`caused by previous Xid N`).
+        named = {(xid.origin.host, xid.bus_id, xid.caused_by) for xid in xids if xid.caused_by is not None}
+        telling = [xid for xid in xids if (xid.origin.host, xid.bus_id, xid.code) in named]
     found = []
     for xid in telling[:1]:
         rank = rank_of(context, xid)
         statement = f"Xid {xid.code} on GPU {xid.bus_id}: {xid.meaning}; the GPU survives it, the CUDA context does not"
         accusation: Accusation | None = None
+        who = f"{xid.process or 'process'} (pid {xid.pid})" if xid.pid is not None else "its program"
+        statement += f" ({who}: {xid.text[:160]})"
+        if rank is None and not any(known.pid or known.bus_id for known in context.roster.ranks):
+            # Nobody is known to own the GPU or the process: the report is about this line.
+            accusation = accuse(
+                Subkind.EXITED,
+                Confidence.LIKELY,
+                gpus=(Gpu(xid.origin.host, xid.bus_id, f"Xid {xid.code} ended the CUDA context of {who}"),),
+                hosts=(xid.origin.host,) if xid.origin.host else (),
+                scope=Scope.RANK,
+                at=context.time(xid.origin.stamp),
+            )
         if rank is not None:
             accusation = accuse(
                 Subkind.EXITED,

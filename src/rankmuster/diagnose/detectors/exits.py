@@ -7,260 +7,221 @@ unknown time, is a consequence until something else proves it. Blind to hangs.
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
 
+from rankmuster.diagnose import engine_state
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.detectors import crashed, raised
+from rankmuster.diagnose.ends import (
+    AFTER_SHOCK_SIGNALS,
+    End,
+    code_text,
+    ends,
+    first_alarm,
+    killed_rank,
+    lived_at,
+    shut_down,
+    stopped_since,
+)
 from rankmuster.diagnose.finding import Finding, accuse, ranks_text
 from rankmuster.diagnose.ras_view import absences
 from rankmuster.model.fault import Confidence, Scope, Subkind
-from rankmuster.model.frameworklog import OutOfMemory, PythonException, SignalDeath, WorkerDeath
-from rankmuster.model.kernel import KernelEvent, KernelEventKind, OomKill
+from rankmuster.model.frameworklog import OutOfMemory, PythonException
+from rankmuster.model.kernel import OomKill
 from rankmuster.model.plane import Plane
 
-NAME = "process-exit"
-
-AFTER_SHOCK_SIGNALS = frozenset({signal.SIGABRT, signal.SIGTERM, signal.SIGQUIT, signal.SIGINT, signal.SIGHUP})
-"""Signals by which watchdogs, launchers and operators take victims down."""
-
-TELLING_SIGNALS = frozenset({signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
-"""Signals that end a process for a reason of its own, or by somebody who meant just this one."""
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """One process's end. `order`: seconds since the epoch, None unknown."""
-
-    rank: int
-    code: int
-    order: float | None
-    source: str
-    plane: Plane
-    text: str
+NAME = raised.NAME
 
 
 def detect(context: Context) -> list[Finding]:
     """The first end that nothing else explains, and what of the rest is after-shock."""
-    ends = _ends(context)
-    found: list[Finding] = []
-    oom = _oom_kills(context)
-    if not ends and not oom:
-        return _exceptions(context, ())
-    everybody = context.world
-    if ends and len({end.rank for end in ends}) == len(everybody) > 0 and all(end.code == 0 for end in ends):
-        statement = (
-            f"All {len(everybody)} processes ended with exit code 0: the instance was shut down, or has finished"
-        )
-        return [Finding(NAME, Plane.PLATFORM, statement, tuple({end.source for end in ends}))]
-    suspicious = [end for end in ends if _may_be_first(context, end)]
-    for rank, kill in oom:
-        suspicious = [end for end in suspicious if end.rank != rank]
-        suspicious.append(
-            End(
-                rank,
-                -signal.SIGKILL,
-                context.time(kill.origin.stamp),
-                f"{kill.origin.source}#L{kill.origin.line}",
-                Plane.KERNEL,
-                kill.text,
-            )
-        )
-    shocks = [end for end in ends if end not in suspicious and all(end.rank != s.rank for s in suspicious)]
+    found = ends(context)
+    if not found:
+        return raised.first_raised(context) or crashed.nameless(context)
+    if shut_down(context, found):
+        statement = f"All {len(found)} processes ended with exit code 0: the instance was shut down, or has finished"
+        return [Finding(NAME, Plane.PLATFORM, statement, tuple(sorted({end.source for end in found})))]
+    alarm, stop = first_alarm(context), stopped_since(context)
+    late = None if stop is None else stop + context.limits.stall_seconds
+    # A rank that leaves with an error of another's making, or of the path's, says itself that it did not begin it.
+    victims = raised.ranks_with_consequences(context)
+    suspicious = [end for end in found if _may_be_first(end, alarm, late) and (end.killed or end.rank not in victims)]
+    if not suspicious and alarm is None:
+        suspicious = _alone_in_motion(context, found)
+    findings = []
+    shocks = [end for end in found if end not in suspicious]
     if shocks:
         ranks = tuple(sorted(end.rank for end in shocks))
         statement = (
-            f"{ranks_text(ranks).capitalize()} ended ({', '.join(sorted({_code_text(end.code) for end in shocks}))}) "
+            f"{ranks_text(ranks).capitalize()} ended ({', '.join(sorted({code_text(end.code) for end in shocks}))}) "
+            "after the first time-out or after work had stopped, by an after-shock's signal, with an error of "
+            "another's making, or at an unknown time: that accuses nobody"
         )
-        statement += "after the first time-out, by an after-shock's signal, or at an unknown time: that accuses nobody"
-        found.append(Finding(NAME, Plane.PLATFORM, statement, tuple(sorted({end.source for end in shocks}))))
-    if suspicious:
-        found.append(_first_ends(context, suspicious, {rank for rank, _ in oom}))
-    return found + _exceptions(context, tuple(end.rank for end in suspicious))
+        findings.append(Finding(NAME, shocks[0].plane, statement, tuple(sorted({end.source for end in shocks}))))
+    if not suspicious:
+        return findings + raised.first_raised(context)
+    return [*findings, _first_ends(context, suspicious, shocks)]
 
 
-def _ends(context: Context) -> list[End]:
-    ends: dict[int, End] = {}
-    for rank in context.roster.ranks:
-        if rank.exit_code is not None and context.facts is not None:
-            ends[rank.rank] = End(
-                rank.rank,
-                rank.exit_code,
-                rank.exited_at,
-                context.facts.source,
-                Plane.PLATFORM,
-                _code_text(rank.exit_code),
-            )
-    deaths: list[WorkerDeath | SignalDeath] = [*context.evidence.of(WorkerDeath), *context.evidence.of(SignalDeath)]
-    for death in deaths:
-        number = _victim(context, death)
-        if number is None:
-            continue
-        code = death.exit_code
-        if code is None and isinstance(death, SignalDeath):
-            code = -death.signal
-        if code is None:
-            continue
-        code = -(code - 128) if code > 128 else code
-        time = context.time(death.origin.stamp)
-        known = ends.get(number)
-        if known is None or (known.order is None and time is not None and known.code == code):
-            ends[number] = End(
-                number, code, time, f"{death.origin.source}#L{death.origin.line}", Plane.FRAMEWORK_LOG, death.text[:200]
-            )
-    return sorted(ends.values(), key=lambda end: (end.order is None, end.order or 0.0, end.rank))
-
-
-def _victim(context: Context, death: WorkerDeath | SignalDeath) -> int | None:
-    number = death.rank if isinstance(death, WorkerDeath) else death.victim_rank
-    if number is not None and (not context.world or number in context.world):
-        return number
-    pid = death.pid if isinstance(death, WorkerDeath) else death.victim_pid
-    found = context.roster.of_process(None, pid)
-    if found is None and isinstance(death, SignalDeath) and death.victim_pid is None and death.victim_rank is None:
-        found = death.origin.rank
-    return found
-
-
-def _code_text(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
-
-
-def _may_be_first(context: Context, end: End) -> bool:
-    """Before the first time-out at a known time; or, at an unknown one, missed by RAS before it."""
-    if end.code < 0 and -end.code in AFTER_SHOCK_SIGNALS:
+def _may_be_first(end: End, alarm: float | None, late: float | None) -> bool:
+    """Before the first alarm and by `late` at a known time; or, at an unknown one, missed by RAS before the alarm."""
+    if end.oom:
+        return True
+    if end.killed and -(end.code or 0) in AFTER_SHOCK_SIGNALS:
         return False
     if end.order is not None:
-        return context.first_timeout is None or end.order < context.first_timeout
-    if end.plane is not Plane.PLATFORM and context.first_timeout is None:
-        return True
-    return _missed_early(context, end.rank)
+        return (late is None or end.order <= late) and (alarm is None or end.order < alarm)
+    if end.missed is not None:
+        return alarm is None or end.missed < alarm
+    return end.plane is not Plane.PLATFORM and alarm is None and not end.after_alarm
 
 
-def _missed_early(context: Context, rank: int) -> bool:
-    for look in absences(context):
-        if look.time is not None and rank in look.unresponsive and len(look.unresponsive) == 1:
-            return context.first_timeout is None or look.time < context.first_timeout
-    return False
+def _alone_in_motion(context: Context, found: list[End]) -> list[End]:
+    """The one process that was aborted or terminated while work still moved, and no other before or beside it.
+
+    No watchdog is that fast (their time-outs are ten seconds and more), and a shutdown takes all of them.
+    """
+    timed = [end for end in found if end.order is not None]
+    engine = engine_state.assess(context)
+    if not timed or engine is None or engine.last_advance is None:
+        return []
+    first, order = timed[0], timed[0].order or 0.0
+    if not first.killed:
+        return []
+    slack = context.limits.aftershock_seconds
+    if any(end is not first and (end.latest is None or end.latest <= order + slack) for end in found):
+        return []
+    return [first] if order <= engine.last_advance + context.limits.stall_seconds else []
 
 
-def _oom_kills(context: Context) -> list[tuple[int, OomKill]]:
-    found = []
-    for kill in context.evidence.of(OomKill):
-        rank = context.roster.of_process(kill.origin.host, kill.pid)
-        if rank is not None:
-            found.append((rank, kill))
-    return found
-
-
-def _first_ends(context: Context, ends: list[End], oom: set[int]) -> Finding:
-    timed = [end for end in ends if end.order is not None]
-    start = min((end.order for end in timed if end.order is not None), default=None)
-    first = [
-        end
-        for end in ends
-        if start is None or (end.order is not None and end.order <= start + context.limits.aftershock_seconds)
-    ]
-    killed = [end for end in first if end.code < 0]
-    # Beside a telling signal, a plain exit within the same second is its consequence.
-    named = killed or first
-    ranks = tuple(sorted(end.rank for end in named))
-    subkind = Subkind.KILLED if killed else Subkind.EXITED
-    parts = [f"rank {end.rank}: {end.text}" + (" (out of memory)" if end.rank in oom else "") for end in named[:8]]
-    when = "before any time-out" if context.first_timeout is not None else "first"
+def _first(context: Context, found: list[End]) -> list[End]:
+    """Ends that may be the very first: within a second of the earliest, or at a time that nobody knows."""
+    out_of_memory = [end for end in found if end.oom]
+    if out_of_memory:
+        return out_of_memory
+    start = min((end.latest for end in found if end.latest is not None), default=None)
     if start is None:
-        when = "at an unknown time, and RAS missed it before the first time-out"
-    cause = _why(context, ranks)
+        return found
+    return [e for e in found if e.latest is not None and e.latest <= start + context.limits.aftershock_seconds]
+
+
+def _separated(context: Context, first: list[End]) -> tuple[list[End], bool]:
+    """(those of simultaneous ends that explain the others, whether the evidence separates them)."""
+    crashed = [end for end in first if end.crashed]
+    killed = [end for end in first if end.killed]
+    plain = [end for end in first if not end.killed]
+    if crashed or not killed or not plain:
+        return crashed or killed or plain, True
+    exited, struck = (min((e.latest or 0.0 for e in part), default=0.0) for part in (plain, killed))
+    if exited >= struck:
+        # A plain exit within the same second as a kill is its consequence.
+        return killed, True
+    with_own = raised.ranks_with_own(context)
+    own = [end for end in plain if end.rank in with_own]
+    if own or len(killed) > len(plain):
+        # A launcher that sees one process fail kills all the others.
+        return own or plain, True
+    consequences = raised.ranks_with_consequences(context)
+    if all(end.rank in consequences for end in plain) or len(plain) > len(killed):
+        return killed, True
+    return first, False
+
+
+def _contenders(context: Context, named: list[End], shocks: list[End], start: float | None) -> list[End]:
+    """Ends by SIGKILL or a crash at an unknown time that may have come before those named."""
+    if start is None or any(end.killed for end in named) or {e.rank for e in named} <= raised.ranks_with_own(context):
+        return []
+    looks = absences(context)
+    return [
+        end
+        for end in shocks
+        if end.latest is None
+        and end.killed
+        and -(end.code or 0) not in AFTER_SHOCK_SIGNALS
+        and not lived_at(context, looks, end.rank, start)
+    ]
+
+
+def _when(context: Context, named: list[End]) -> str:
+    alarm = first_alarm(context)
+    if any(end.order is not None for end in named):
+        return "before any time-out" if alarm is not None else "first"
+    if any(end.missed is not None for end in named):
+        return f"at an unknown time, and RAS missed it {'before the first time-out' if alarm is not None else 'alone'}"
+    return "at an unknown time"
+
+
+def _first_ends(context: Context, found: list[End], shocks: list[End]) -> Finding:
+    first = _first(context, found)
+    named, separated = _separated(context, first)
+    start = min((end.order for end in named if end.order is not None), default=None)
+    rivals = _contenders(context, named, shocks, start)
+    named = sorted([*named, *rivals], key=lambda end: end.rank)
+    ranks = tuple(end.rank for end in named)
+    oom = {end.rank for end in named if end.oom}
+    parts = [f"rank {end.rank}: {end.text}" + (" (out of memory)" if end.oom else "") for end in named[:8]]
+    when = _when(context, named)
     statement = f"{ranks_text(ranks).capitalize()} ended {when}: {'; '.join(parts)}"
+    if rivals:
+        others = ranks_text([end.rank for end in rivals]).capitalize()
+        statement += f". {others} may have ended before: the time is unknown"
+    cause = _cause(context, ranks)
     if cause:
         statement += f". Its log says: {cause}"
-    many = len(ranks) * 2 > len(context.world) and len(context.world) > 2
-    hosts = {context.job.rank(rank).host for rank in ranks}
-    whole = (
-        len(hosts) == 1
-        and None not in hosts
-        and len(context.roster.hosts) > 1
-        and set(context.roster.hosts.get(next(iter(hosts)) or "", ())) == set(ranks)
-    )
-    decisive = bool(killed) and start is not None and context.first_timeout is not None
+    if any(end.code == -signal.SIGBUS for end in named):
+        statement += ". A full /dev/shm ends in SIGBUS: docker --shm-size, in kubernetes an emptyDir of medium Memory"
+    crashes = crashed.segfaults(context, ranks)
+    if crashes:
+        statement += f". The kernel says: {crashes[0].text[:200]}"
+    kills = _unplaced_kills(context) if any(end.code == -signal.SIGKILL for end in named) and not oom else []
+    if kills:
+        statement += (
+            f". The kernel log has an out-of-memory kill of process {kills[0].pid}, which may be this one's number "
+            "outside its container"
+        )
+    # Where everybody, or most, ended at once, nobody stands out.
+    many = len(ranks) == len(context.world) > 1 or (len(ranks) * 2 > len(context.world) and len(context.world) > 2)
+    convicted = separated and not rivals and not many
+    decisive = any(end.killed for end in named) and start is not None and first_alarm(context) is not None and convicted
+    sure = decisive or (bool(oom) and convicted)
     return Finding(
         NAME,
         named[0].plane,
         statement,
-        tuple(dict.fromkeys(end.source for end in named)) + _segfaults(context, ranks),
+        tuple(dict.fromkeys(end.source for end in named))
+        + tuple(f"{event.origin.source}#L{event.origin.line}" for event in crashes)
+        + tuple(f"{kill.origin.source}#L{kill.origin.line}" for kill in kills[:1]),
         accuse(
-            subkind,
-            Confidence.CONFIRMED if decisive or set(ranks) & oom else Confidence.LIKELY,
-            culprits=ranks if not many else (),
-            suspects=ranks if many else (),
+            Subkind.KILLED if all(end.killed for end in named) else Subkind.EXITED,
+            Confidence.CONFIRMED if sure else Confidence.LIKELY,
+            culprits=ranks if convicted else (),
+            suspects=() if convicted else ranks,
             victims=tuple(rank for rank in context.world if rank not in ranks),
-            hosts=tuple(host for host in hosts if host) if whole else (),
+            hosts=_whole_hosts(context, ranks),
             why={end.rank: f"ended {when}: {end.text}" for end in named},
             scope=Scope.RANK,
             at=start,
-            decisive=decisive or bool(set(ranks) & oom),
+            decisive=sure,
         ),
     )
 
 
-def _segfaults(context: Context, ranks: tuple[int, ...]) -> tuple[str, ...]:
-    pids = {context.job.rank(rank).pid for rank in ranks}
-    return tuple(
-        f"{event.origin.source}#L{event.origin.line}"
-        for event in context.evidence.of(KernelEvent)
-        if event.kind is KernelEventKind.SEGFAULT and event.pid in pids
-    )
+def _whole_hosts(context: Context, ranks: tuple[int, ...]) -> tuple[str, ...]:
+    """The host, where these are all its ranks and not all ranks."""
+    hosts = sorted({context.job.rank(rank).host or "" for rank in ranks})
+    if len(hosts) != 1 or not hosts[0] or len(context.roster.hosts) < 2:
+        return ()
+    return (hosts[0],) if set(context.roster.hosts.get(hosts[0], ())) == set(ranks) else ()
 
 
-def _why(context: Context, ranks: tuple[int, ...]) -> str | None:
+def _unplaced_kills(context: Context) -> list[OomKill]:
+    return [kill for kill in context.evidence.of(OomKill) if killed_rank(context, kill) is None]
+
+
+def _cause(context: Context, ranks: tuple[int, ...]) -> str | None:
     for memory in context.evidence.of(OutOfMemory):
         if memory.origin.rank in ranks:
             return memory.text[:200]
-    for raised in context.evidence.of(PythonException):
-        if raised.origin.rank in ranks:
-            return f"{raised.name}: {raised.message}"[:200]
+    for line in context.evidence.of(PythonException):
+        if line.origin.rank in ranks:
+            return f"{line.name}: {line.message}"[:200]
     return None
-
-
-def _exceptions(context: Context, ended: tuple[int, ...]) -> list[Finding]:
-    """The rank that raised first, where its process is not known to have ended: it will not come to any collective."""
-    raised = [
-        line
-        for line in context.evidence.of(PythonException)
-        if not line.consequence and line.origin.rank is not None and line.origin.rank not in ended
-    ]
-    if not raised or ended:
-        return []
-    timed = [(context.time(line.origin.stamp), line) for line in raised]
-    before = [
-        (time, line)
-        for time, line in timed
-        if time is not None and (context.first_timeout is None or time < context.first_timeout)
-    ]
-    if before:
-        first = min(before, key=lambda item: item[0] or 0.0)[1]
-        sure = True
-    else:
-        ranks = {line.origin.rank for _, line in timed}
-        first, sure = timed[0][1], len(ranks) == 1 and len(context.world) > 1 and context.first_timeout is None
-        if any(time is not None for time, _ in timed):
-            return []
-    rank = first.origin.rank
-    assert rank is not None
-    statement = f"Rank {rank} raised {first.name}: {first.message[:160]}"
-    if first.where:
-        statement += f" (in {first.where})"
-    accusation = accuse(
-        Subkind.EXITED,
-        Confidence.LIKELY if sure else Confidence.POSSIBLE,
-        culprits=(rank,) if sure else (),
-        suspects=() if sure else (rank,),
-        victims=tuple(other for other in context.world if other != rank) if sure else (),
-        why={rank: f"raised {first.name} before anything else went wrong: {first.message[:120]}"},
-        scope=Scope.RANK,
-        at=context.time(first.origin.stamp),
-    )
-    return [Finding(NAME, Plane.FRAMEWORK_LOG, statement, (f"{first.origin.source}#L{first.origin.line}",), accusation)]

@@ -6,9 +6,10 @@ foreign process tells nothing. Blind to which operation, and to waits of the hos
 
 from __future__ import annotations
 
+from rankmuster.diagnose import engine_state
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Finding, accuse, ranks_text
-from rankmuster.diagnose.spin import Doing, Picture, picture
+from rankmuster.diagnose.spin import Doing, Picture, picture, rates
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.plane import Plane
 
@@ -32,24 +33,57 @@ def detect(context: Context) -> list[Finding]:
         return [*found, Finding(NAME, Plane.HARDWARE, statement, sources)]
     if seconds < context.limits.hardware_seconds:
         return [*found, Finding(NAME, Plane.HARDWARE, f"{what}, too short to say more", sources)]
+    gone = tuple(rank for rank in seen.ranks(Doing.GONE) if any(context.tracks[rank].pids))
+    if gone and not idle:
+        return [*found, _gone(context, seen, what, spinning, gone)]
     if not idle:
         statement = f"{what}; all GPUs with samples spin, which says stopped and not who"
         return [*found, Finding(NAME, Plane.HARDWARE, statement, sources)]
     steady = tuple(rank for rank in idle if seen.states[rank].seconds >= context.limits.hardware_seconds)
-    covered = len(seen.states) == len(context.world)
-    odd = bool(steady) and (len(steady) < len(spinning) or len(steady) == len(spinning) == 1)
-    statement = f"{what}, while {ranks_text(idle)} sits idle with its process on the GPU: it is in no kernel at all"
+    waits = _moved_before(context, spinning) or engine_state.stopped(context)
+    covered = waits and len(seen.states) == len(context.world)
+    odd = covered and bool(steady) and (len(steady) < len(spinning) or len(steady) == len(spinning) == 1)
+    statement = f"{what}, while {ranks_text(idle)} {'sits' if len(idle) == 1 else 'sit'} idle, in no kernel at all"
+    if all(any(context.tracks[rank].pids) for rank in idle):
+        statement += ", with the process on the GPU"
     accusation = accuse(
         Subkind.MISSING_ENTER,
         Confidence.LIKELY if covered else Confidence.POSSIBLE,
         culprits=steady if odd else (),
         suspects=() if odd else idle,
         victims=spinning if odd else (),
-        why=dict.fromkeys(idle, "its GPU is idle while its peers' GPUs spin in a collective that moves no byte"),
+        why=dict.fromkeys(idle, "has an idle GPU while its peers' GPUs spin in a collective that moves no byte"),
         scope=Scope.RANK,
         at=max((since for rank in spinning if (since := seen.states[rank].since) is not None), default=None),
     )
     return [*found, Finding(NAME, Plane.HARDWARE, statement, sources, accusation)]
+
+
+def _moved_before(context: Context, spinning: tuple[int, ...]) -> bool:
+    """Whether a spinning GPU moved bytes earlier: without traffic, load may be a computation that waits for nobody."""
+    return any(bool((rates(context.tracks[rank]) >= context.limits.moving_kib_per_s).any()) for rank in spinning)
+
+
+def _gone(context: Context, seen: Picture, what: str, spinning: tuple[int, ...], gone: tuple[int, ...]) -> Finding:
+    """The processes that left their GPUs before the others' began to spin."""
+    left = [until for rank in gone if (until := seen.states[rank].until) is not None]
+    convicted = (len(gone) < len(spinning) or len(gone) == len(spinning) == 1) and _moved_before(context, spinning)
+    return Finding(
+        NAME,
+        Plane.HARDWARE,
+        f"{what}; the process of {ranks_text(gone)} had left its GPU before",
+        tuple(dict.fromkeys(context.tracks[rank].source for rank in (*spinning, *gone))),
+        accuse(
+            Subkind.EXITED,
+            Confidence.LIKELY,
+            culprits=gone if convicted else (),
+            suspects=() if convicted else gone,
+            victims=spinning if convicted else (),
+            why=dict.fromkeys(gone, "left its GPU, and its peers' GPUs spin since"),
+            scope=Scope.RANK,
+            at=max(left, default=None),
+        ),
+    )
 
 
 def _foreign(context: Context, seen: Picture) -> list[Finding]:

@@ -7,11 +7,12 @@ that stall without an error (RoCE pause storms, a cut that no timer has noticed 
 from __future__ import annotations
 
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.detectors import gid
 from rankmuster.diagnose.finding import Finding, accuse
 from rankmuster.diagnose.inits import communicators
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.kernel import KernelEvent, KernelEventKind
-from rankmuster.model.nccllog import NcclInterface, NcclProblem, NcclProblemKind, NcclSetting, NcclVersionLine
+from rankmuster.model.nccllog import NcclInterface, NcclProblem, NcclProblemKind
 from rankmuster.model.plane import Plane
 from rankmuster.model.topology import RdmaPort
 
@@ -31,8 +32,14 @@ NETWORK = frozenset(
 RETRY_EXCEEDED = "12"
 """ibv_wc_status IBV_WC_RETRY_EXC_ERR: the peer or the path to it is gone."""
 
-AUTOMATIC_GID = (2, 21)
-"""From this NCCL on the GID index is chosen by NCCL itself unless NCCL_IB_GID_INDEX is set; before, it is 0."""
+MEMORY_STATUS = {
+    "4": "local protection error: the adapter may not read this memory",
+    "10": "remote access error: the peer's memory is not, or no longer, registered for it",
+}
+"""ibv_wc_status of requests that failed over memory, not over the path (rdma-core, verbs.h)."""
+
+PLUGIN_FAILED = "completed with error"
+"""What a network plugin (NET/OFI) says of a request that was under way; its other warnings are of its start."""
 
 LINK_KINDS = (
     KernelEventKind.LINK_DOWN,
@@ -48,7 +55,8 @@ def detect(context: Context) -> list[Finding]:
     problems = [
         problem
         for problem in context.evidence.of(NcclProblem)
-        if problem.kind in NETWORK and ("thread", "ras") not in problem.detail
+        if (problem.kind in NETWORK or (problem.kind is NcclProblemKind.NET_PLUGIN and PLUGIN_FAILED in problem.text))
+        and ("thread", "ras") not in problem.detail
     ]
     primary = [problem for problem in problems if problem.primary]
     if (primary and any(comm.completed for comm in communicators(context))) or any(
@@ -59,12 +67,15 @@ def detect(context: Context) -> list[Finding]:
     if links:
         found.append(_links(context, links, bool(primary)))
     closed = [problem for problem in context.evidence.of(NcclProblem) if problem.kind is NcclProblemKind.CLOSED_BY_PEER]
-    if closed and not primary:
-        peers = sorted({problem.peer for problem in closed if problem.peer})
+    flushed = [problem for problem in problems if problem.kind is NcclProblemKind.IB_COMPLETION]
+    if (closed or flushed) and not primary:
+        peers = sorted({problem.peer for problem in (*closed, *flushed) if problem.peer})
+        what = "connections closed by" if closed else "requests flushed (status 5) towards"
         statement = (
-            f"NCCL saw connections closed by {', '.join(peers[:6]) or 'a peer'}: an after-effect, that peer ended or "
-            "was taken down first"
+            f"NCCL saw {what} {', '.join(peers[:6]) or 'a peer'}: an after-effect, that peer ended or was taken down "
+            "first"
         )
+        closed = closed or flushed
         found.append(
             Finding(
                 NAME,
@@ -86,11 +97,11 @@ def _error(context: Context, primary: list[NcclProblem]) -> Finding:
     known = [(time, problem) for time, problem in timed if time is not None]
     first = min(known, key=lambda item: item[0] or 0.0)[1] if known else primary[0]
     detail = dict(first.detail)
-    address = _address_reason(context, first)
+    address = gid.address_reason(context, first)
     if address is not None:
         subkind, reason = Subkind.ADDRESS_OR_GID, address
     elif first.kind in (NcclProblemKind.IB_ASYNC, NcclProblemKind.IB_DEVICE_FAILED):
-        subkind, reason = Subkind.LINK_ERROR, "the adapter itself reported it"
+        subkind, reason = Subkind.LINK_ERROR, "the adapter itself reported it: look at its port, cable and firmware"
     else:
         subkind, reason = Subkind.PATH_LOST, _path_reason(first, detail)
     host = context.roster.host(first.origin.host)
@@ -100,10 +111,16 @@ def _error(context: Context, primary: list[NcclProblem]) -> Finding:
         hosts.add(context.roster.host(peer) or peer)
     if subkind is Subkind.ADDRESS_OR_GID or len(hosts) == 1:
         hosts |= {h for problem in primary if (h := context.roster.host(problem.origin.host)) is not None}
+    ports = _ports(context)
+    if ports is not None and subkind is Subkind.PATH_LOST:
+        subkind, reason = (Subkind.LINK_ERROR if "is PORT" in ports else subkind), f"{reason}; {ports}"
+    adapters = _adapters(context, first)
+    if adapters and not any(key == "hca" for key in detail):
+        reason += f" (adapters in use there: {adapters})"
     return Finding(
         NAME,
         Plane.NCCL_LOG,
-        f"First network error on {first.origin.host or 'a host'}: {first.text[:200]}: {reason}",
+        f"First network error on {first.origin.host or 'a host'}: {first.text[:300]}: {reason}",
         tuple(_origin(problem) for problem in primary[:6]),
         accuse(
             subkind,
@@ -118,52 +135,54 @@ def _error(context: Context, primary: list[NcclProblem]) -> Finding:
     )
 
 
-def _path_reason(problem: NcclProblem, detail: dict[str, str]) -> str:
-    if problem.kind is NcclProblemKind.IB_COMPLETION and detail.get("status") == RETRY_EXCEEDED:
-        return "transport retries are used up, so the peer or the path to it is gone"
-    return "the connection failed while both ends were in use"
-
-
-def _address_reason(context: Context, problem: NcclProblem) -> str | None:
-    """RoCE with a GID that does not route: chosen by default, link-local, or refused when the queue pair was set up."""
-    if problem.kind not in (NcclProblemKind.IB_COMPLETION, NcclProblemKind.IB_QP):
-        return None
-    ports = context.evidence.of(RdmaPort)
-    roce = any("roce" in name.lower() for line in context.evidence.of(NcclInterface) for name, _ in line.interfaces)
-    roce = roce or any((port.link_layer or "").lower() == "ethernet" for port in ports)
-    if not roce:
-        return None
-    gids = [value.lower() for key, value in problem.detail if key in ("local_gid", "remote_gid")]
-    if any(gid.startswith("fe80") or set(gid) <= set("0:") for gid in gids):
-        return (
-            f"RoCE with the link-local GID {gids[0]}, which does not route; set NCCL_IB_GID_INDEX to the RoCE v2 entry"
-        )
-    settings = {line.name: line.value for line in context.evidence.of(NcclSetting)}
-    environment = dict(context.facts.environment) if context.facts else {}
-    index = settings.get("NCCL_IB_GID_INDEX", environment.get("NCCL_IB_GID_INDEX"))
-    if index is not None:
-        kinds = [kind for port in ports for number, _, kind in port.gids if str(number) == index]
-        if kinds and any(kind and "v2" not in kind.lower() for kind in kinds):
-            return f"RoCE with NCCL_IB_GID_INDEX={index}, whose GID is {kinds[0]}, not RoCE v2"
-        if problem.kind is NcclProblemKind.IB_QP:
-            return f"the queue pair could not be set up with GID index {index} (NCCL_IB_GID_INDEX)"
-        return None
-    if _version(context) < AUTOMATIC_GID:
-        return (
-            "RoCE with the default GID index 0 (NCCL before 2.21 does not choose one): usually RoCE v1 or link-local, "
-            "which does not route; set NCCL_IB_GID_INDEX to the RoCE v2 entry of the GID table"
-        )
-    if problem.kind is NcclProblemKind.IB_QP:
-        return "the queue pair could not be set up with the GID that NCCL chose; set NCCL_IB_GID_INDEX"
+def _ports(context: Context) -> str | None:
+    """What the captured port states explain: a port that is not active, or MTUs that differ between ends."""
+    known = [port for port in context.evidence.of(RdmaPort) if port.state is not None]
+    used = {name.partition(":")[0] for line in context.evidence.of(NcclInterface) for name, _ in line.interfaces}
+    down = [port for port in known if "ACTIVE" not in (port.state or "") and (port.device in used or not used)]
+    if down:
+        said = ", ".join(f"{port.device} port {port.port} is {port.state}" for port in down[:4])
+        return f"{said}: look at its cable and switch port, and at the subnet manager"
+    mtus = {port.mtu: port for port in context.evidence.of(RdmaPort) if port.mtu is not None}
+    if len(mtus) > 1:
+        said = ", ".join(f"{port.host or port.source}: {port.device} {mtu}" for mtu, port in sorted(mtus.items())[:4])
+        return f"the active MTU differs between ports ({said}): set one MTU on both ends and the switches between"
     return None
 
 
-def _version(context: Context) -> tuple[int, int]:
-    for line in context.evidence.of(NcclVersionLine):
-        parts = line.version.split(".")
-        if len(parts) >= 2 and parts[0].isdigit() and parts[1].isdigit():
-            return int(parts[0]), int(parts[1])
-    return (99, 0)
+def _adapters(context: Context, problem: NcclProblem) -> str:
+    """The RDMA ports that NCCL chose on this host, `mlx5_0:1/RoCE, ...`."""
+    found = {
+        name: None
+        for line in context.evidence.of(NcclInterface)
+        if line.role == "ib" and line.origin.host == problem.origin.host
+        for name, _ in line.interfaces
+    }
+    return ", ".join(list(found)[:8])
+
+
+def _path_reason(problem: NcclProblem, detail: dict[str, str]) -> str:
+    status = detail.get("status") if problem.kind is NcclProblemKind.IB_COMPLETION else None
+    if status == RETRY_EXCEEDED:
+        return (
+            "status 12, transport retries are used up, so the peer or the path to it is gone: test the two adapters "
+            "with ib_write_bw, look at links, switches and congestion control; NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT "
+            "only lengthen the wait"
+        )
+    if status in MEMORY_STATUS:
+        return (
+            f"status {status}, {MEMORY_STATUS[status]}. Look at GPU Direct RDMA: nvidia_peermem or DMA-BUF, IOMMU and "
+            "ACS settings; NCCL_NET_GDR_LEVEL=LOC goes round it"
+        )
+    if problem.kind is NcclProblemKind.IB_QP:
+        return "the queue pair could not be set up, so the two adapters do not reach each other"
+    return "the connection failed while both ends were in use"
+
+
+def _one_host(context: Context) -> bool:
+    """Whether all ranks are known to run on one host: NCCL uses no network there."""
+    ranks = context.roster.ranks
+    return len(context.roster.hosts) == 1 and all(rank.host is not None for rank in ranks)
 
 
 def _links(context: Context, links: list[KernelEvent], supported: bool) -> Finding:
@@ -176,14 +195,19 @@ def _links(context: Context, links: list[KernelEvent], supported: bool) -> Findi
     )
     if ups:
         statement += f"; {len(ups)} link-up lines too: it flaps or came back"
+    references = tuple(f"{event.origin.source}#L{event.origin.line}" for event in links[:6])
+    if not supported and _one_host(context):
+        statement += ". The instance stands on one host and needs no link"
+        return Finding(NAME, Plane.KERNEL, statement, references)
+    standing = not ups or ups[-1].origin.line < links[-1].origin.line
     return Finding(
         NAME,
         Plane.KERNEL,
         statement,
-        tuple(f"{event.origin.source}#L{event.origin.line}" for event in links[:6]),
+        references,
         accuse(
             Subkind.LINK_ERROR,
-            Confidence.LIKELY if supported or context.first_timeout is not None else Confidence.POSSIBLE,
+            Confidence.LIKELY if supported or (context.first_timeout is not None and standing) else Confidence.POSSIBLE,
             hosts=(host,) if host else (),
             links=devices,
             victims=context.world,

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rankmuster.diagnose import engine_state
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Finding, accuse, ranks_text
-from rankmuster.diagnose.ras_view import CountLook, looks_per_communicator
+from rankmuster.diagnose.ras_view import CountLook, looks_per_communicator, moved
+from rankmuster.diagnose.spin import Doing, picture
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.plane import Plane
 
@@ -22,9 +24,9 @@ def detect(context: Context) -> list[Finding]:
     found: list[Finding] = []
     lagging: list[tuple[int, tuple[CountLook, CountLook]]] = []
     for comm, looks in looks_per_communicator(context).items():
-        pair = _last_two(looks, context.limits.ras_gap_seconds)
+        pair = _decisive_two(looks, context.limits.ras_gap_seconds)
         if pair is None:
-            if looks and _differing(looks[-1]):
+            if looks and looks[-1].differing:
                 statement = (
                     f"RAS communicator {comm:016x}: counts differ in the only look there is; "
                     "one look at a busy job often does"
@@ -36,11 +38,11 @@ def detect(context: Context) -> list[Finding]:
                 )
             continue
         before, after = pair
-        moved = _moved(before, after)
-        if moved:
-            statement = f"RAS communicator {comm:016x}: launched counts moved between the last two looks ({moved})"
+        step = moved(before, after)
+        if step:
+            statement = f"RAS communicator {comm:016x}: launched counts moved between the last two looks ({step})"
             found.append(Finding(NAME, Plane.RAS, statement, (before.source, after.source)))
-        elif _differing(after):
+        elif after.differing:
             lagging.append((comm, pair))
         else:
             statement = (
@@ -48,31 +50,33 @@ def detect(context: Context) -> list[Finding]:
                 f"{after.time - before.time:.0f} s; RAS cannot tell a hang of all from idleness"
             )
             found.append(Finding(NAME, Plane.RAS, statement, (before.source, after.source)))
-    return found + _accusations(lagging)
+    return found + _accusations(context, lagging)
+
+
+def _decisive_two(looks: list[CountLook], gap: float) -> tuple[CountLook, CountLook] | None:
+    """The last two looks; the last two whole ones where these stood still and differed before ranks went missing."""
+    whole = [look for look in looks if not look.missing]
+    if whole and len(whole) < len(looks):
+        pair = _last_two(whole, gap)
+        if pair is not None and pair[1].differing and not moved(*pair):
+            return pair
+    return _last_two(looks, gap)
 
 
 def _last_two(looks: list[CountLook], gap: float) -> tuple[CountLook, CountLook] | None:
+    """The last look, and the first one since which nothing moved; else the one before it that counts as another."""
     if not looks:
         return None
     last = looks[-1]
     earlier = [look for look in looks if last.time - look.time >= gap]
-    return (earlier[-1], last) if earlier else None
-
-
-def _differing(look: CountLook) -> bool:
-    return any(len(set(counts.values())) > 1 for counts in look.counts.values())
-
-
-def _moved(before: CountLook, after: CountLook) -> str | None:
-    """The first operation whose counts grew. Text replies list only operations that differ: what both list counts."""
-    for op, counts in after.counts.items():
-        earlier = before.counts.get(op)
-        if earlier is None:
-            continue
-        for rank, count in counts.items():
-            if rank in earlier and count != earlier[rank]:
-                return f"{op} of rank {rank}: {earlier[rank]} to {count}"
-    return None
+    if not earlier:
+        return None
+    start = earlier[-1]
+    for look in reversed(earlier):
+        if moved(look, last) or look.missing != last.missing:
+            break
+        start = look
+    return start, last
 
 
 def _camps(look: CountLook) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
@@ -92,7 +96,21 @@ def _camps_text(op: str, counts: Mapping[int, int]) -> str:
     return f"{op} {', '.join(camps)}"
 
 
-def _accusations(lagging: list[tuple[int, tuple[CountLook, CountLook]]]) -> list[Finding]:
+def _nobody_waits(context: Context, ahead: tuple[int, ...], look: CountLook) -> bool:
+    """Whether the GPUs of all that are ahead sat idle at that look: then they wait in no collective."""
+    if context.first_timeout is not None or not ahead:
+        return False  # an aborted collective leaves an idle GPU too
+    states = picture(context).states
+    return all(
+        rank in states
+        and states[rank].doing is Doing.IDLE
+        and context.job.rank(rank).exit_code is None
+        and (states[rank].since or look.time) <= look.time
+        for rank in ahead
+    )
+
+
+def _accusations(context: Context, lagging: list[tuple[int, tuple[CountLook, CountLook]]]) -> list[Finding]:
     camps = {comm: _camps(pair[1]) for comm, pair in lagging}
     waiting_elsewhere = {rank for behind, ahead, split in camps.values() if behind and not split for rank in ahead}
     found = []
@@ -106,6 +124,13 @@ def _accusations(lagging: list[tuple[int, tuple[CountLook, CountLook]]]) -> list
         if split:
             found.append(_split_finding(comm, after, text, seconds, evidence))
             continue
+        if _nobody_waits(context, ahead, after):
+            statement = (
+                f"RAS communicator {comm:016x}: counts differ and stood still for {seconds:.0f} s ({text}), yet the "
+                f"GPUs of {ranks_text(ahead)} sit idle: nobody waits in a collective"
+            )
+            found.append(Finding(NAME, Plane.RAS, statement, evidence))
+            continue
         # A rank that is behind here and ahead elsewhere waits there: a victim.
         roots = tuple(rank for rank in behind if rank not in waiting_elsewhere or len(lagging) == 1)
         majority = len(behind) < len(ahead) or (len(behind) == len(ahead) == 1)
@@ -114,6 +139,15 @@ def _accusations(lagging: list[tuple[int, tuple[CountLook, CountLook]]]) -> list
             f"RAS communicator {comm:016x}: counts differ and stood still for {seconds:.0f} s: {text}; "
             f"{ranks_text(behind)} launched fewer"
         )
+        brief = seconds < context.limits.stall_seconds and not engine_state.stopped(context)
+        if brief:
+            # One long step looks the same: a rank is late in it, and the others wait.
+            named = ()
+            statement += "; so short a time may be one long step"
+        if after.missing:
+            # What the others did not launch any more may be the missing rank's doing.
+            named = ()
+            statement += f"; {ranks_text(tuple(after.missing))} is missing, which may be the reason"
         found.append(
             Finding(
                 NAME,
@@ -122,7 +156,7 @@ def _accusations(lagging: list[tuple[int, tuple[CountLook, CountLook]]]) -> list
                 evidence,
                 accuse(
                     Subkind.MISSING_ENTER,
-                    Confidence.LIKELY,
+                    Confidence.POSSIBLE if after.missing or brief else Confidence.LIKELY,
                     culprits=named,
                     suspects=() if named else behind,
                     victims=tuple(rank for rank in (*ahead, *behind) if rank not in named),

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rankmuster.diagnose import life
+from rankmuster.diagnose import engine_state, life
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.engine_state import Moves
 from rankmuster.diagnose.finding import Finding, accuse, ranks_text
 from rankmuster.diagnose.ras_view import Absence, absences
 from rankmuster.model.fault import Confidence, Scope, Subkind
@@ -28,6 +29,9 @@ def detect(context: Context) -> list[Finding]:
     parted = _two_sides(context, with_missing)
     if parted is not None:
         return [parted]
+    with_missing = [look for look in with_missing if not _recovered(look, looks)]
+    if not with_missing:
+        return []
     first = _first_stable(context, with_missing)
     if first is None:
         missing = tuple(sorted(with_missing[-1].unresponsive))
@@ -84,36 +88,85 @@ def _parted(context: Context, one: Absence, other: Absence, looks: list[Absence]
     )
 
 
+def _later(look: Absence, looks: list[Absence]) -> list[Absence]:
+    return looks[looks.index(look) + 1 :]
+
+
+def _recovered(look: Absence, looks: list[Absence]) -> bool:
+    """Whether all whom this look missed later answered beside ranks that had answered it."""
+    back = {rank for later in _later(look, looks) if later.answered & look.answered for rank in later.answered}
+    return look.unresponsive <= back
+
+
+def _unanswered_after(context: Context, look: Absence) -> bool:
+    """Whether every poll after this look was accepted and not answered: two looks at the same silence."""
+    times = [(context.time(poll.time), poll.answered) for poll in context.polls]
+    if look.time is None or any(time is None for time, _ in times):
+        return False
+    after = [answered for time, answered in times if time is not None and time > look.time]
+    return bool(after) and not any(after)
+
+
 def _first_stable(context: Context, looks: list[Absence]) -> Absence | None:
-    """The first poll whose missing ranks are still missing in a later one; a time-out in the reply counts as a look."""
+    """The first poll whose missing ranks are still missing in a later one; a time-out in the reply counts as a look.
+
+    So does RAS's own word that it gave a process up: it looked for a minute (NCCL src/ras, keep-alive time-outs).
+    """
     for index, look in enumerate(looks):
-        if look.timeouts and look.unresponsive:
+        if (look.timeouts and look.unresponsive) or look.unresponsive & look.dead:
             return look
         for later in looks[index + 1 :]:
             apart = look.time is None or later.time is None or later.time - look.time >= context.limits.ras_gap_seconds
             if apart and look.unresponsive <= later.unresponsive:
                 return look
-    return None
+    return looks[-1] if _unanswered_after(context, looks[-1]) else None
+
+
+def _answered_in_the_stall(context: Context, first: Absence, looks: list[Absence]) -> frozenset[int]:
+    """Ranks that answered when work had already stopped for a while, and were missed only afterwards."""
+    begins = [
+        time - line.ran_ms / 1000
+        for line in context.timeouts
+        if line.ran_ms is not None and (time := context.time(line.origin.stamp)) is not None
+    ]
+    engine = engine_state.assess(context)
+    if engine is not None and engine.moves is Moves.STALLED and engine.last_advance is not None:
+        begins.append(engine.last_advance)
+    if not begins or first.time is None:
+        return frozenset()
+    since = min(begins) + context.limits.tail_seconds
+    answered = [look.answered for look in looks if look.time is not None and since < look.time < first.time]
+    return frozenset().union(*answered) & first.unresponsive
 
 
 def _silent(context: Context, first: Absence, looks: list[Absence], everything: list[Absence]) -> Finding:
     missing = tuple(sorted(first.unresponsive))
     lives = {rank: life.of_rank(context, rank) for rank in missing}
+    heard = {rank for later in _later(first, everything) for rank in later.answered}
     alive_after = tuple(
         rank
         for rank in missing
         if lives[rank].spoke_of_trouble
+        or rank in heard
         or (first.time is not None and (lives[rank].last_word or 0.0) > first.time + context.limits.aftershock_seconds)
     )
+    after_shock = _answered_in_the_stall(context, first, everything)
     gone = tuple(rank for rank in missing if context.job.rank(rank).exit_code is not None)
-    silent = tuple(rank for rank in missing if rank not in alive_after and rank not in gone)
+    silent = tuple(rank for rank in missing if rank not in alive_after and rank not in gone and rank not in after_shock)
     errors = Counter(poll.error for poll in context.polls if not poll.answered)
     polls = sum(set(missing) <= look.unresponsive for look in looks)
     statement = (
         f"RAS got no answer from {ranks_text(missing)} in {polls} of {len(everything)} polls, first in {first.source}"
     )
+    dead = _given_up(context)
+    if dead:
+        statement += f"; RAS gave up {dead}"
     if errors:
         statement += f"; {sum(errors.values())} more connections were accepted and not answered"
+    if after_shock and not silent and not gone:
+        ranks = ranks_text(tuple(after_shock))
+        statement += f"; {ranks} still answered while the others waited: what silenced it since is an after-shock"
+        return Finding(NAME, Plane.RAS, statement, (first.source,))
     if gone:
         return Finding(NAME, Plane.RAS, f"{statement}; {ranks_text(gone)} had ended", (first.source,))
     hosts = {context.job.rank(rank).host for rank in missing}
@@ -124,8 +177,8 @@ def _silent(context: Context, first: Absence, looks: list[Absence], everything: 
         return _host_silent(context, statement, missing, alive_after, evidence, first)
     if not silent:
         statement += (
-            f"; yet {ranks_text(alive_after)} wrote log lines afterwards: the process lives, its RAS thread or path "
-            "does not"
+            f"; yet {ranks_text(alive_after)} answered or wrote log lines afterwards: the process lives, its RAS "
+            "thread or path does not"
         )
         return Finding(NAME, Plane.RAS, statement, evidence)
     peers = [rank for rank in context.world if rank not in missing]
@@ -157,6 +210,16 @@ def _silent(context: Context, first: Absence, looks: list[Absence], everything: 
     )
 
 
+def _given_up(context: Context) -> str:
+    """`process 71 on 10.0.0.7 (GPU 5)`: whom RAS itself considers dead."""
+    found = {
+        f"process {process.pid} on {process.host} (GPU {', '.join(str(gpu) for gpu in process.gpus) or '?'})": None
+        for poll in context.polls
+        for process in poll.dead_processes
+    }
+    return ", ".join(list(found)[:4])
+
+
 def _host_silent(
     context: Context,
     statement: str,
@@ -170,8 +233,8 @@ def _host_silent(
     if alive_after:
         everybody = tuple(sorted({host for rank in context.world if (host := context.job.rank(rank).host)}))
         statement += (
-            f": all ranks of {names}; {ranks_text(alive_after)} wrote log lines afterwards, so the path is lost, "
-            "not the host"
+            f": all ranks of {names}; {ranks_text(alive_after)} answered or wrote log lines afterwards, so the path "
+            "is lost, not the host"
         )
         accusation = accuse(
             Subkind.PATH_LOST,

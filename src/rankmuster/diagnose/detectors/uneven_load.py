@@ -10,7 +10,7 @@ import numpy as np
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Finding, accuse
-from rankmuster.diagnose.spin import rates
+from rankmuster.diagnose.spin import Doing, picture, rates
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.frameworklog import DumpNotice
 from rankmuster.model.plane import Plane
@@ -29,6 +29,8 @@ def detect(context: Context) -> list[Finding]:
     limits = context.limits
     tracks = context.tracks
     if len(tracks) < 2 or len(tracks) != len(context.world):
+        return []
+    if picture(context).ranks(Doing.FOREIGN):
         return []
     dumps = [
         time for notice in context.evidence.of(DumpNotice) if (time := context.time(notice.origin.stamp)) is not None
@@ -65,7 +67,7 @@ def detect(context: Context) -> list[Finding]:
                 Confidence.LIKELY,
                 culprits=(quiet,),
                 victims=tuple(others),
-                why={quiet: "its GPU is the only quiet one while its peers wait for it in their kernels"},
+                why={quiet: "has the only quiet GPU while its peers wait for it in their kernels"},
                 scope=Scope.RANK,
                 stop=False,
             ),

@@ -8,11 +8,18 @@ from __future__ import annotations
 from collections import Counter
 
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.detectors import gdr, socket_path
 from rankmuster.diagnose.finding import Finding, accuse
 from rankmuster.model.fault import Confidence, Scope, Subkind
-from rankmuster.model.nccllog import NcclInit, NcclProblem, NcclProblemKind, NcclSetting, NcclTransport
+from rankmuster.model.nccllog import (
+    NcclInit,
+    NcclProblem,
+    NcclProblemKind,
+    NcclSetting,
+    NcclTransport,
+)
 from rankmuster.model.plane import Plane
-from rankmuster.model.topology import RdmaPort, TopologyMatrix
+from rankmuster.model.topology import TopologyMatrix
 
 NAME = "wrong-path"
 
@@ -26,20 +33,33 @@ FORBIDDING = {
 """Settings that forbid a path outright (NCCL's environment documentation); other values narrow a choice."""
 
 
+LEVELS = ("LOC", "NVL", "PIX", "PXB", "PHB", "NODE", "SYS")
+"""Values of NCCL_P2P_LEVEL, near to far; the words of `nvidia-smi topo -m` from PIX on are the same."""
+
+NARROWING = {
+    "NCCL_MAX_NCHANNELS": frozenset({"1", "2"}),
+    "NCCL_MAX_CTAS": frozenset({"1", "2"}),
+    "NCCL_PROTO": frozenset({"LL"}),
+    "NCCL_NVLS_ENABLE": frozenset({"0"}),
+    "NCCL_SHM_DISABLE": frozenset({"1"}),
+}
+"""Settings that cost bandwidth and leave the path as it is, or that no other rule looks for."""
+
+
 def detect(context: Context) -> list[Finding]:
-    """Shared memory between GPUs that NVLink joins, and sockets where RDMA ports are up."""
+    """Shared memory between GPUs that NVLink joins, sockets where RDMA could be, RDMA through host memory."""
     transports = context.evidence.of(NcclTransport)
-    if not transports:
-        return []
     settings = _settings(context)
     found = []
     local = _shared_memory(context, transports, settings)
     if local is not None:
         found.append(local)
-    remote = _sockets(context, transports, settings)
+    remote = socket_path.detect(context, transports, settings)
     if remote is not None:
         found.append(remote)
-    return found
+    staged = gdr.detect(context, transports)
+    found += [staged] if staged is not None else []
+    return found or _narrowed(context)
 
 
 def _settings(context: Context) -> dict[str, tuple[str, str]]:
@@ -51,6 +71,17 @@ def _settings(context: Context) -> dict[str, tuple[str, str]]:
     for line in context.evidence.of(NcclSetting):
         table[line.name] = (line.value, f"{line.origin.source}#L{line.origin.line}")
     return {name: said for name, said in table.items() if said[0].upper() in FORBIDDING.get(name, frozenset())}
+
+
+def _narrowed(context: Context) -> list[Finding]:
+    """Settings that only narrow: worth a look where speed is the question, and no accusation."""
+    said = {line.name: line for line in context.evidence.of(NcclSetting) if line.value in NARROWING.get(line.name, ())}
+    if not said:
+        return []
+    told = ", ".join(f"{name}={line.value}" for name, line in sorted(said.items()))
+    evidence = tuple(f"{line.origin.source}#L{line.origin.line}" for line in said.values())
+    statement = f"Settings narrow what NCCL may use: {told}. Take them away unless a measurement asks for them"
+    return [Finding(NAME, Plane.NCCL_LOG, statement, evidence)]
 
 
 def _reference(line: NcclTransport) -> str:
@@ -66,6 +97,10 @@ def _shared_memory(
     linked = _nvlink_joins(context, shared)
     disabled = [p for p in context.evidence.of(NcclProblem) if p.kind is NcclProblemKind.P2P_DISABLED]
     blame = [name for name in ("NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE") if name in settings]
+    narrow = _narrower(context, shared)
+    if narrow is not None and not blame:
+        linked, settings = narrow[0], {**settings, "NCCL_P2P_LEVEL": narrow[1]}
+        blame = ["NCCL_P2P_LEVEL"]
     if not (linked or blame or disabled):
         return None
     vias = Counter(line.via for line in shared)
@@ -99,8 +134,27 @@ def _shared_memory(
     )
 
 
+def _narrower(context: Context, shared: list[NcclTransport]) -> tuple[str, tuple[str, str]] | None:
+    """(word of the pair, (level, evidence)) where NCCL_P2P_LEVEL is set to less than what joins the GPUs."""
+    for line in context.evidence.of(NcclSetting):
+        level = line.value.upper()
+        if line.name != "NCCL_P2P_LEVEL" or level not in LEVELS:
+            continue
+        words = _words(context, shared)
+        beyond = [word for word in words if word in LEVELS and LEVELS.index(word) > LEVELS.index(level)]
+        if beyond:
+            return beyond[0], (line.value, f"{line.origin.source}#L{line.origin.line}")
+    return None
+
+
 def _nvlink_joins(context: Context, shared: list[NcclTransport]) -> str | None:
     """The word (NV4, NV18, ...) that the matrix gives a pair of GPUs which talk through shared memory."""
+    words = {word: count for word, count in _words(context, shared).items() if word.startswith("NV")}
+    return Counter(words).most_common(1)[0][0] if words else None
+
+
+def _words(context: Context, shared: list[NcclTransport]) -> Counter[str]:
+    """The words of the matrix for the pairs of GPUs that talk through shared memory."""
     device = {
         (line.origin.host, line.origin.pid): line.nvml_dev
         for line in context.evidence.of(NcclInit)
@@ -115,35 +169,6 @@ def _nvlink_joins(context: Context, shared: list[NcclTransport]) -> str | None:
             pairs = [(line.src_dev, line.dst_dev)] if line.src_dev and line.dst_dev else [(str(own), str(line.dst))]
             for one, other in pairs:
                 word = matrix.cells.get((f"GPU{one}", f"GPU{other}"), "")
-                if word.startswith("NV"):
+                if word and word != "X":
                     words[word] += 1
-    return words.most_common(1)[0][0] if words else None
-
-
-def _sockets(
-    context: Context, transports: tuple[NcclTransport, ...], settings: dict[str, tuple[str, str]]
-) -> Finding | None:
-    sockets = [line for line in transports if line.via.startswith("NET/Socket")]
-    if not sockets:
-        return None
-    ports = [port for port in context.evidence.of(RdmaPort) if "ACTIVE" in (port.state or "").upper()]
-    blame = "NCCL_IB_DISABLE" in settings
-    if not ports and not blame:
-        return None
-    statement = f"{len(sockets)} channels between hosts go through sockets (NET/Socket)"
-    evidence = tuple(_reference(line) for line in sockets[:3])
-    if ports:
-        statement += f", though {ports[0].device} is up ({ports[0].link_layer or 'RDMA'})"
-        evidence += (ports[0].source,)
-    if blame:
-        value, source = settings["NCCL_IB_DISABLE"]
-        statement += f"; NCCL_IB_DISABLE={value} forbids RDMA"
-        evidence += (source,)
-    hosts = tuple(sorted({host for line in sockets if (host := context.roster.host(line.origin.host)) is not None}))
-    return Finding(
-        NAME,
-        Plane.NCCL_LOG,
-        statement,
-        evidence,
-        accuse(Subkind.WRONG_PATH, Confidence.LIKELY, hosts=hosts, scope=Scope.NODE, stop=False),
-    )
+    return words
