@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from rankmuster.diagnose import ends
 from rankmuster.diagnose import planes as plane_reports
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Accusation, Finding, ranks_text
-from rankmuster.diagnose.progress import ProgressView
+from rankmuster.diagnose.progress import ProgressView, witnesses
 from rankmuster.diagnose.recovery import recovery_for
 from rankmuster.diagnose.weigh import Outcome
 from rankmuster.model.fault import Confidence, FaultClass, Phase, Progress, Role, Scope, Subkind, SuspectKind
@@ -28,7 +29,7 @@ def conclude(context: Context, findings: list[Finding], view: ProgressView, outc
     """The verdict for this evidence."""
     reports = plane_reports.report(context, view.progress)
     accusation = outcome.accusation
-    fault, subkind, confidence, progress = _class_of(context, findings, view, outcome, reports)
+    fault, subkind, confidence, progress = _class_of(context, view, outcome, reports)
     everything = [*findings, *view.findings]
     start, end = context.window
     facts = context.facts
@@ -46,7 +47,7 @@ def conclude(context: Context, findings: list[Finding], view: ProgressView, outc
             "confidence": confidence,
             "scope": (accusation.scope or Scope.INSTANCE) if accusation is not None else Scope.INSTANCE,
             "phase": _phase(accusation, progress),
-            "summary": _summary(context, fault, subkind, accusation, view),
+            "summary": _summary(context, fault, subkind, accusation, view, progress),
             "suspects": suspects,
             "suspect_hosts": _hosts(context, accusation),
             "first_divergence": _divergence(outcome),
@@ -65,38 +66,30 @@ def conclude(context: Context, findings: list[Finding], view: ProgressView, outc
 
 
 def _class_of(
-    context: Context, findings: list[Finding], view: ProgressView, outcome: Outcome, reports: tuple[PlaneReport, ...]
+    context: Context, view: ProgressView, outcome: Outcome, reports: tuple[PlaneReport, ...]
 ) -> tuple[FaultClass, Subkind | None, Confidence | None, Progress]:
     accusation = outcome.accusation
     progress = view.progress
     if accusation is not None:
         if accusation.phase is Phase.INIT and progress is not Progress.STOPPED:
             progress = Progress.STARTING
-        elif accusation.stop and progress is Progress.UNKNOWN:
+        elif accusation.stop and (progress is Progress.UNKNOWN or not view.fresh):
             progress = Progress.STOPPED
         elif accusation.fault is FaultClass.PERFORMANCE_DEGRADATION and progress is Progress.ADVANCING:
             progress = Progress.SLOW if accusation.subkind in (Subkind.PERSISTENT, Subkind.TAIL) else progress
         return accusation.fault, accusation.subkind, outcome.confidence, progress
+    if progress is not Progress.STOPPED and ends.shut_down(context, ends.ends(context)):
+        return FaultClass.HEALTHY, None, Confidence.LIKELY, Progress.DRAINING
     if progress is Progress.SLOW and view.decisive:
         return FaultClass.PERFORMANCE_DEGRADATION, Subkind.PERSISTENT, Confidence.POSSIBLE, progress
     if progress in (Progress.ADVANCING, Progress.IDLE) and view.decisive:
-        confidence = Confidence.CONFIRMED if _second_witness(context, view) else Confidence.LIKELY
+        confidence = Confidence.CONFIRMED if len(witnesses(context, progress)) > 1 else Confidence.LIKELY
         return FaultClass.HEALTHY, None, confidence, progress
-    if any(f.detector == "process-exit" and "exit code 0" in f.statement and "All" in f.statement for f in findings):
-        return FaultClass.HEALTHY, None, Confidence.LIKELY, Progress.DRAINING
     spoke = {row.plane for row in reports if row.state is PlaneState.SPOKE} - {Plane.PLATFORM, Plane.TOPOLOGY}
-    blind = [row for row in reports if row.state is PlaneState.BLIND]
+    blind = [row for row in reports if row.state is PlaneState.BLIND and row.plane is not Plane.ENGINE]
     if not spoke or (blind and progress is Progress.STOPPED and not spoke & {Plane.HARDWARE}):
         return FaultClass.BLIND, None, None, progress
     return FaultClass.INCONCLUSIVE, None, None, progress
-
-
-def _second_witness(context: Context, view: ProgressView) -> bool:
-    """Whether another plane than the one that decided shows the same."""
-    if view.progress is Progress.IDLE:
-        return bool(context.tracks)
-    others = {finding.plane for finding in view.findings} - set(view.planes)
-    return bool(others) or (context.in_motion and Plane.FLIGHT not in view.planes)
 
 
 def _phase(accusation: Accusation | None, progress: Progress) -> Phase:
@@ -241,8 +234,11 @@ def _summary(
     subkind: Subkind | None,
     accusation: Accusation | None,
     view: ProgressView,
+    progress: Progress,
 ) -> str:
     if accusation is None:
+        if progress is Progress.DRAINING:
+            return f"{fault.value}: all processes ended with exit code 0: shut down, or finished"
         return f"{fault.value}: {view.reason}"
     name = f"{fault.value}/{subkind.value}" if subkind is not None else fault.value
     if accusation.culprits:

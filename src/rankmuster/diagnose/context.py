@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rankmuster.diagnose import flight_groups, log_rolls, looks, lookup, roll
+from rankmuster.diagnose import flight_groups, host_clocks, log_rolls, looks, lookup, roll
 from rankmuster.diagnose.clock import Clock, anchor
 from rankmuster.diagnose.flight_rows import FlightRows, rows_of
 from rankmuster.diagnose.lookup import Roster
@@ -68,7 +68,8 @@ class Context:
 
 def build(evidence: Evidence, limits: Thresholds) -> Context:
     """Aligns all evidence (DESIGN, "Align")."""
-    facts = next(iter(evidence.of(InstanceFacts)), None)
+    # Of several looks at one incarnation the last one counts.
+    facts = max(evidence.of(InstanceFacts), key=lambda item: item.last_look or 0.0, default=None)
     manifests = evidence.of(ManifestFacts)
     dumps = _ranked(evidence.of(FlightDump), manifests)
     newest, older, _ = looks.newest_per_rank(dumps)
@@ -78,10 +79,12 @@ def build(evidence: Evidence, limits: Thresholds) -> Context:
     clock = _clock(evidence, facts, rows, notices)
     dump_facts = looks.facts_of(rows, notices, manifests, clock, limits)
     live = {rank: flight for rank, flight in rows.items() if not dump_facts[rank].stale}
-    groups, local_groups = flight_groups.align({rank: flight.dump for rank, flight in live.items()})
+    # An empty dump without counters (a recorder of size 0) says as much as none.
+    speaking = {rank: flight for rank, flight in live.items() if len(flight.dump.columns) or flight.dump.status}
+    groups, local_groups = flight_groups.align({rank: flight.dump for rank, flight in speaking.items()})
     timeouts = evidence.of(WatchdogTimeout)
     table = log_rolls.augment(
-        roll.build(groups, local_groups, live),
+        roll.build(groups, local_groups, speaking),
         timeouts,
         evidence.of(WorkStatus),
         tuple(rank.rank for rank in roster.ranks),
@@ -105,6 +108,7 @@ def build(evidence: Evidence, limits: Thresholds) -> Context:
         tracks=tracks,
         local_groups=local_groups,
         first_timeout=min(timeout_times, default=None),
+        clock_offsets=host_clocks.estimate(table, roster),
         window=window,
     )
     return Context(

@@ -147,12 +147,12 @@ def _world_size(
 ) -> int | None:
     if facts and facts.world_size:
         return facts.world_size
-    if facts and facts.processes:
-        return max(process.rank for process in facts.processes) + 1
+    # A supervisor may list only what still runs: no communicator is larger than the world.
+    listed = [process.rank + 1 for process in facts.processes] if facts else []
     sizes = [line.nranks for line in inits]
     sizes += [comm.size or 0 for poll in polls for comm in poll.communicators]
     sizes.append(max(drafts, default=-1) + 1)
-    return max(sizes, default=0) or None
+    return max([*sizes, *listed], default=0) or None
 
 
 def _aliases(evidence: Evidence, facts: InstanceFacts | None, polls: list[RasPoll]) -> dict[str, str]:

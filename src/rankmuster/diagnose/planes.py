@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.finding import ranks_text
+from rankmuster.diagnose.progress import STALE_PAGES
+from rankmuster.diagnose.spin import Doing, picture, rates
 from rankmuster.model.engine import EnginePage
 from rankmuster.model.fault import Progress
-from rankmuster.model.frameworklog import LogSpan, TrafficHint, TrafficPath
+from rankmuster.model.frameworklog import (
+    CollectiveFingerprint,
+    CudaError,
+    EngineWatchdog,
+    LogSpan,
+    OutOfMemory,
+    PythonException,
+    SignalDeath,
+    StoreError,
+    TrafficHint,
+    TrafficPath,
+    WorkerDeath,
+)
 from rankmuster.model.kernel import GpuUuid, KernelEvent, OomKill, ServiceEvent, SXid, Xid
-from rankmuster.model.nccllog import NcclInit, NcclLogFile
+from rankmuster.model.nccllog import NcclInit, NcclLogFile, NcclPerformance
 from rankmuster.model.plane import Plane, PlaneReport, PlaneState
 from rankmuster.model.topology import GpuFacts, NvlinkStatus, RdmaPort, TopologyMatrix
 
@@ -36,6 +53,18 @@ INVISIBLE_TO_RAS = {
     TrafficPath.GLOO,
 }
 """Paths whose operations NCCL RAS does not count."""
+
+TROUBLE: tuple[type, ...] = (
+    StoreError,
+    PythonException,
+    OutOfMemory,
+    CudaError,
+    SignalDeath,
+    WorkerDeath,
+    EngineWatchdog,
+    CollectiveFingerprint,
+)
+"""What a log without stamps (no span) can still say."""
 
 ENGINE_PATHS = {
     "vllm": (TrafficPath.PYNCCL, TrafficPath.CUSTOM_ALL_REDUCE, TrafficPath.CUDA_GRAPHS),
@@ -100,6 +129,9 @@ def _ras(context: Context, used: tuple[TrafficPath, ...]) -> PlaneReport:
             Plane.RAS, PlaneState.BLIND, f"{len(answered)} polls, no communicator yet: RAS sees nothing before init"
         )
     note = f"{len(answered)} polls"
+    unanswered = len(context.polls) - len(answered)
+    if unanswered:
+        note += f", {unanswered} more were not answered"
     unseen = _names(INVISIBLE_TO_RAS, used)
     if context.corrupt_polls:
         note += f", {len(context.corrupt_polls)} more corrupt and not believed"
@@ -148,15 +180,20 @@ def _nccl_log(context: Context) -> PlaneReport:
         note += f", {holes} of them with a hole (rotation)"
     if files and not context.evidence.of(NcclInit):
         note += ", no init lines"
-    return _row(Plane.NCCL_LOG, bool(files), note, "no NCCL_DEBUG output in the evidence")
+    measured = len(context.evidence.of(NcclPerformance))
+    if measured:
+        note += f", {measured} collectives measured by NCCL's Inspector"
+    return _row(Plane.NCCL_LOG, bool(files or measured), note, "no NCCL_DEBUG output in the evidence")
 
 
 def _framework_log(context: Context) -> PlaneReport:
     spans = context.evidence.of(LogSpan)
+    said = sum(len(context.evidence.of(kind)) for kind in TROUBLE)
     note = f"{len(spans)} logs, {len(context.timeouts)} watchdog time-outs"
-    return _row(
-        Plane.FRAMEWORK_LOG, bool(spans or context.timeouts), note, "no framework or engine log in the evidence"
-    )
+    if said:
+        note += f", {said} reports of trouble"
+    spoke = bool(spans or context.timeouts or said)
+    return _row(Plane.FRAMEWORK_LOG, spoke, note, "no framework or engine log in the evidence")
 
 
 def _kernel(context: Context) -> PlaneReport:
@@ -170,13 +207,35 @@ def _hardware(context: Context) -> PlaneReport:
     note = f"samples of {count} GPUs"
     if context.stray_tracks:
         note += f", {len(context.stray_tracks)} of them not tied to a rank"
+    foreign = picture(context).ranks(Doing.FOREIGN)
+    if foreign:
+        note += f"; silent for {ranks_text(foreign)}: a process outside the instance runs there too"
+    tracks = (*context.tracks.values(), *context.stray_tracks)
+    if count and not any(bool(np.isfinite(rates(track)).any()) for track in tracks):
+        return PlaneReport(Plane.HARDWARE, PlaneState.SILENT, f"{note}, without link byte counters over time")
+    if count and len(foreign) == count:
+        return PlaneReport(Plane.HARDWARE, PlaneState.SILENT, note)
     return _row(Plane.HARDWARE, bool(count), note, "no GPU samples in the evidence")
 
 
 def _engine(context: Context) -> PlaneReport:
-    return _row(
-        Plane.ENGINE, bool(context.pages), f"{len(context.pages)} metrics pages", "no metrics page in the evidence"
-    )
+    timed = [time for page in context.pages if (time := context.time(page.time)) is not None]
+    note = f"{len(context.pages)} metrics pages"
+    if not context.pages:
+        return PlaneReport(Plane.ENGINE, PlaneState.SILENT, "no metrics page in the evidence")
+    if not timed:
+        return PlaneReport(Plane.ENGINE, PlaneState.SILENT, f"{note} without a time")
+    if len(context.pages) == 1:
+        note = "1 metrics page: load at one moment, and no progress"
+    streams = [stream for page in context.pages for stream in page.streams]
+    loaded = any((stream.running or 0) + (stream.waiting or 0) > 0 for stream in streams)
+    if loaded and not any(stream.steps for stream in streams):
+        what = "its counters move only when requests end, so that a stop does not show"
+        return PlaneReport(Plane.ENGINE, PlaneState.BLIND, f"{note}; {what}")
+    end = context.window[1]
+    if end is not None and end - max(timed) > STALE_PAGES:
+        note += f", the last one {end - max(timed):.0f} s before the end of the evidence"
+    return PlaneReport(Plane.ENGINE, PlaneState.SPOKE, note)
 
 
 def _platform(context: Context) -> PlaneReport:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from rankmuster.diagnose import engine_state, inits
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.engine_state import EngineState, Moves
 from rankmuster.diagnose.finding import Finding, ranks_text
-from rankmuster.diagnose.ras_view import looks_per_communicator
-from rankmuster.diagnose.spin import Doing, Picture, picture
+from rankmuster.diagnose.ras_view import looks_per_communicator, moved
+from rankmuster.diagnose.spin import Doing, Picture, picture, rates
 from rankmuster.model.fault import Phase, Progress
 from rankmuster.model.frameworklog import EngineWatchdog
 from rankmuster.model.plane import Plane
@@ -17,10 +19,20 @@ from rankmuster.model.plane import Plane
 STALE_PAGES = 20.0
 """Seconds by which the rest of the evidence may outlast the last metrics page before it says nothing of the end."""
 
+STALE_GAPS = 2.5
+"""... and for this many of the pages' own ordinary gaps: who scrapes once a minute is not late after 20 s."""
+
+PREFILL_SHARE = 0.05
+"""Share of a GPU's ordinary link traffic that a prefill without output still moves: it moves more than decoding does,
+while retries over a cut path and keep-alives trickle."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProgressView:
-    """`decisive`: positive evidence, which outranks what looks like waiting. `planes`: who said so."""
+    """`decisive`: positive evidence, which outranks what looks like waiting. `planes`: who said so.
+
+    `fresh` False: it moved within the time that a stop takes to show, and not in its last ordinary gaps.
+    """
 
     progress: Progress
     decisive: bool
@@ -28,6 +40,7 @@ class ProgressView:
     reason: str
     findings: tuple[Finding, ...]
     since: float | None = None
+    fresh: bool = True
 
 
 def assess(context: Context, findings: list[Finding]) -> ProgressView:
@@ -62,23 +75,54 @@ def assess(context: Context, findings: list[Finding]) -> ProgressView:
     return ProgressView(Progress.UNKNOWN, False, (), "no plane shows work that moves, waits or is absent", notes)
 
 
+def witnesses(context: Context, progress: Progress) -> frozenset[Plane]:
+    """The planes that show by themselves that work advances, or that there is none."""
+    seen = picture(context)
+    engine = engine_state.assess(context)
+    found = set()
+    if progress is Progress.IDLE:
+        if engine is not None and engine.moves is Moves.IDLE:
+            found.add(Plane.ENGINE)
+        if seen.ranks(Doing.IDLE) and not seen.ranks(Doing.SPINNING) and not seen.ranks(Doing.MOVING):
+            found.add(Plane.HARDWARE)
+        return frozenset(found)
+    if engine is not None and engine.moves in (Moves.ADVANCING, Moves.SLOW):
+        found.add(Plane.ENGINE)
+    if len(seen.ranks(Doing.MOVING)) * 2 > len(seen.states) > 0:
+        found.add(Plane.HARDWARE)
+    if context.in_motion:
+        found.add(Plane.FLIGHT)
+    if _ras_moved(context):
+        found.add(Plane.RAS)
+    return frozenset(found)
+
+
 def _by_engine(
     context: Context, engine: EngineState, seen: Picture, frozen: bool, notes: tuple[Finding, ...]
 ) -> ProgressView | None:
     moving = seen.ranks(Doing.MOVING)
     end = context.window[1]
-    stale = end is not None and end - engine.last_page > STALE_PAGES
+    stale = end is not None and end - engine.last_page > max(STALE_PAGES, STALE_GAPS * engine.page_gap)
     timed_out = context.first_timeout is not None and context.first_timeout > (engine.last_advance or 0.0)
     if engine.moves is Moves.STALLED:
-        if moving and len(moving) == len(seen.states):
+        if moving and len(moving) == len(seen.states) and _as_before(context, engine, moving):
             reason = f"{engine.text}, yet bytes move on every GPU: a long prefill or another step without output"
             return ProgressView(Progress.ADVANCING, True, (Plane.HARDWARE,), reason, notes)
+        after = (engine.last_advance or 0.0) + context.limits.stall_seconds
+        if not frozen and not timed_out and _ras_moved(context, after):
+            reason = f"{engine.text}, yet launched counts move between RAS polls: a long prefill or the like"
+            return ProgressView(Progress.ADVANCING, True, (Plane.RAS,), reason, notes)
         if engine.gauges_moved and not frozen and not timed_out:
             reason = f"{engine.text}: perhaps a long prefill"
             return ProgressView(Progress.UNKNOWN, False, (Plane.ENGINE,), reason, notes)
         planes = (Plane.ENGINE, Plane.HARDWARE) if frozen else (Plane.ENGINE,)
         return ProgressView(Progress.STOPPED, True, planes, engine.text, notes, engine.last_advance)
-    if stale or timed_out or (frozen and engine.moves is not Moves.ADVANCING):
+    if stale or timed_out or _ras_stands_since(context, engine):
+        return None
+    if frozen and engine.moves is Moves.IDLE and engine.last_advance is None and not seen.ranks(Doing.IDLE):
+        reason = f"{engine.text}, and all GPUs are busy without traffic: start-up, warm-up or a stop before any request"
+        return ProgressView(Progress.UNKNOWN, False, (Plane.ENGINE, Plane.HARDWARE), reason, notes)
+    if frozen and engine.moves is not Moves.ADVANCING:
         return None
     if frozen and engine.last_advance is not None:
         # Spinning that began after the last advance: a stop that the pages are too short to show.
@@ -90,8 +134,32 @@ def _by_engine(
     if engine.moves is Moves.SLOW:
         return ProgressView(Progress.SLOW, True, (Plane.ENGINE,), engine.text, notes)
     if engine.moves is Moves.ADVANCING:
-        return ProgressView(Progress.ADVANCING, True, (Plane.ENGINE,), engine.text, notes)
+        return ProgressView(Progress.ADVANCING, True, (Plane.ENGINE,), engine.text, notes, fresh=engine.fresh)
     return None
+
+
+def _as_before(context: Context, engine: EngineState, moving: tuple[int, ...]) -> bool:
+    """Whether the GPUs move about as much as while the counters advanced; without such a time, whether they move."""
+    for rank in moving:
+        track = context.tracks[rank]
+        rate = rates(track)
+        earlier = rate[track.time[1:] <= (engine.last_advance or 0.0)]
+        earlier = earlier[np.isfinite(earlier) & (earlier >= context.limits.moving_kib_per_s)]
+        recent = float(np.nanmedian(rate[-context.limits.hardware_samples + 1 :]))
+        if len(earlier) and recent < PREFILL_SHARE * float(np.median(earlier)):
+            return False
+    return True
+
+
+def _ras_stands_since(context: Context, engine: EngineState) -> bool:
+    """Whether counts that differ stood still over two looks that are all younger than the last page."""
+    for looks in looks_per_communicator(context).values():
+        young = [look for look in looks if look.time > engine.last_page]
+        if len(young) < 2 or young[-1].time - young[0].time < context.limits.ras_gap_seconds:
+            continue
+        if young[-1].differing and not any(moved(look, young[-1]) for look in young[:-1]):
+            return True
+    return False
 
 
 def _notes(context: Context, engine: EngineState | None, seen: Picture) -> tuple[Finding, ...]:
@@ -103,7 +171,10 @@ def _notes(context: Context, engine: EngineState | None, seen: Picture) -> tuple
         statement = f"Bytes move on the GPU links of {ranks_text(moving)}"
         found.append(
             Finding(
-                "link-bytes", Plane.HARDWARE, statement, tuple({context.tracks[rank].source for rank in moving})[:2]
+                "link-bytes",
+                Plane.HARDWARE,
+                statement,
+                tuple(sorted({context.tracks[rank].source for rank in moving}))[:2],
             )
         )
     return tuple(found)
@@ -115,16 +186,13 @@ def _was_running(context: Context) -> bool:
     )
 
 
-def _ras_moved(context: Context) -> bool:
-    for looks in looks_per_communicator(context).values():
-        if len(looks) < 2:
-            continue
-        last = looks[-1]
-        earlier = [look for look in looks if last.time - look.time >= context.limits.ras_gap_seconds]
-        if not earlier:
-            continue
-        for op, counts in last.counts.items():
-            before = earlier[-1].counts.get(op, {})
+def _ras_moved(context: Context, after: float | None = None) -> bool:
+    """Whether counts grew up to the last look; `after`: since a look that is younger than this."""
+    for every in looks_per_communicator(context).values():
+        looks = [look for look in every if look.counts and (after is None or look.time > after)]
+        for op, counts in (looks[-1].counts if looks else {}).items():
+            limit = looks[-1].time - context.limits.ras_gap_seconds
+            before = next((look.counts[op] for look in reversed(looks) if look.time <= limit and op in look.counts), {})
             if any(rank in before and count > before[rank] for rank, count in counts.items()):
                 return True
     return False

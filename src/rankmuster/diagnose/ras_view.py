@@ -12,11 +12,47 @@ from rankmuster.model.ras import RasCommunicator, RasMissingRank, RasPoll, RasRa
 
 @dataclass(frozen=True, slots=True)
 class CountLook:
-    """Counts of one communicator at one look: operation -> global rank -> launched operations; only complete looks."""
+    """Counts of one communicator at one look: operation -> global rank -> launched operations.
+
+    Empty counts: a text reply that lists no difference, so that all ranks stood at the same, unknown counts.
+    `missing`: global ranks of the communicator of which this reply has no data.
+    """
 
     time: float
     source: str
     counts: Mapping[str, Mapping[int, int]]
+    missing: frozenset[int] = frozenset()
+
+    @property
+    def differing_operations(self) -> frozenset[str]:
+        """Operations whose counts differ between ranks."""
+        return frozenset(op for op, counts in self.counts.items() if len(set(counts.values())) > 1)
+
+    @property
+    def differing(self) -> bool:
+        """Whether any operation's counts differ between ranks."""
+        return bool(self.differing_operations)
+
+    @property
+    def ranks(self) -> frozenset[int]:
+        """The ranks with a count."""
+        return frozenset(rank for counts in self.counts.values() for rank in counts)
+
+
+def moved(before: CountLook, after: CountLook) -> str | None:
+    """What moved between two looks, None for nothing: a count that grew, or an operation that differs at one look only.
+
+    Text replies list only operations that differ between ranks: what both looks list is compared.
+    """
+    for op, counts in after.counts.items():
+        earlier = before.counts.get(op)
+        if earlier is None:
+            continue
+        for rank, count in counts.items():
+            if rank in earlier and count != earlier[rank]:
+                return f"{op} of rank {rank}: {earlier[rank]} to {count}"
+    changed = sorted(before.differing_operations ^ after.differing_operations)
+    return f"{changed[0]} differs between ranks at one of them only" if changed else None
 
 
 def rank_of(context: Context, entry: RasRank | RasMissingRank, comm: RasCommunicator) -> int | None:
@@ -40,12 +76,24 @@ def looks_per_communicator(context: Context) -> dict[int, list[CountLook]]:
     result: dict[int, list[CountLook]] = defaultdict(list)
     for poll in context.polls:
         time = context.time(poll.time)
+        told: set[int] = set()
         for comm in poll.communicators:
             counts = _json_counts(context, comm) or _text_counts(comm, members[comm.hash], context.roster.world_size)
             if counts:
-                moment = time if time is not None else float(len(result[comm.hash]))
-                result[comm.hash].append(CountLook(moment, poll.source, counts))
+                told.add(comm.hash)
+                gone = frozenset(members[comm.hash][e.rank] for e in comm.missing if e.rank in members[comm.hash])
+                result[comm.hash].append(CountLook(_moment(time, result[comm.hash]), poll.source, counts, gone))
+        if poll.form == "text" and poll.groups and not poll.truncated:
+            listed = {comm.hash for comm in poll.communicators}
+            for key, looks in result.items():
+                if key not in told and key not in listed:
+                    looks.append(CountLook(_moment(time, looks), poll.source, {}))
     return result
+
+
+def _moment(time: float | None, looks: list[CountLook]) -> float:
+    """The look's time, or its place in the order where no time is known."""
+    return time if time is not None else float(len(looks))
 
 
 def _json_counts(context: Context, comm: RasCommunicator) -> dict[str, dict[int, int]]:
@@ -70,7 +118,7 @@ def _text_counts(comm: RasCommunicator, members: Mapping[int, int], world: int |
         everybody = {rank: members.get(rank, rank) for rank in range(comm.size)}
     counts: dict[str, dict[int, int]] = {}
     operations = set(comm.majorities) | {op for entry in comm.ranks for op in entry.counts}
-    for op in operations:
+    for op in sorted(operations):
         named = {
             everybody[entry.rank]: entry.counts[op]
             for entry in comm.ranks
@@ -139,6 +187,9 @@ def _absence(context: Context, poll: RasPoll) -> Absence:
         found = context.roster.of_process(process.host, process.pid)
         if found is not None:
             dead.add(found)
+    if not dead and len(poll.dead_processes) == len(unresponsive):
+        # Text replies list the dead by process and the missing by rank: as many of each are the same.
+        dead = set(unresponsive)
     if poll.form == "text" and not poll.truncated:
         answered |= set(context.world) - missing
     return Absence(

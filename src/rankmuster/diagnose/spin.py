@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -23,13 +23,17 @@ class Doing(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class GpuState:
-    """`since`: unix seconds from which it has been so without a break. `seconds`: for how long."""
+    """`since`: unix seconds from which it has been so without a break. `seconds`: for how long.
+
+    `until`: the last sample looked at, the last one with the rank's process on the GPU.
+    """
 
     doing: Doing
     since: float | None
     seconds: float
     sm_percent: float
     kib_per_s: float
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +71,41 @@ def rates(track: GpuTrack) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 def picture(context: Context) -> Picture:
-    """The state of every GPU with samples; exited ranks' GPUs are gone."""
-    states = {rank: _state(context, rank, track) for rank, track in context.tracks.items()}
+    """The state of every GPU with samples; the GPUs of ranks that had left before the others spun are gone."""
+    own = frozenset(rank.pid for rank in context.roster.ranks if rank.pid is not None)
+    # Containers number their processes themselves: whether any number is one of ours says which numbers these are.
+    known = any(pid in own for track in context.tracks.values() for pids in track.pids if pids for pid in pids)
+    states = {rank: _state(context, rank, track, own, known) for rank, track in context.tracks.items()}
+    spins = [s.since for s in states.values() if s.doing is Doing.SPINNING and s.since is not None]
+    until = max((s.until for s in states.values() if s.until is not None), default=None)
+    if spins and until is not None:
+        states = {rank: _beside(context, state, max(spins), until) for rank, state in states.items()}
     ends = [float(track.time[-1]) for track in context.tracks.values() if len(track.time)]
     return Picture(states, min(ends, default=None))
 
 
-def _state(context: Context, rank: int, track: GpuTrack) -> GpuState:
+def _beside(context: Context, own: GpuState, spin: float, until: float) -> GpuState:
+    """The state of a GPU whose process left before its peers began to spin is of another time than theirs."""
+    if own.until is None or own.doing in (Doing.SPINNING, Doing.FOREIGN):
+        return own
+    seconds = context.limits.hardware_seconds
+    left = own.until - spin < seconds and own.until + seconds < until
+    return replace(own, doing=Doing.GONE) if left else own
+
+
+def _state(context: Context, rank: int, track: GpuTrack, own: frozenset[int], known: bool) -> GpuState:
     limits = context.limits
     # The samples' end may be long after the processes were taken down: look at the time while they were there.
-    end = _last_with_process(track)
+    end = _last_with_process(context, rank, track)
     if end < limits.hardware_samples:
-        return GpuState(Doing.UNCLEAR, None, 0.0, float("nan"), float("nan"))
+        return GpuState(
+            Doing.UNCLEAR, None, 0.0, float("nan"), float("nan"), float(track.time[end - 1]) if end else None
+        )
     sm = track.sm_percent[:end]
     rate = rates(track)[: end - 1]
     time = track.time[:end]
-    if _foreign(context, track, end):
-        return GpuState(Doing.FOREIGN, None, 0.0, float(sm[-1]), float(rate[-1]))
+    if _foreign(context, track, end, own, known):
+        return GpuState(Doing.FOREIGN, None, 0.0, float(sm[-1]), float(rate[-1]), float(time[-1]))
     tail = slice(-limits.hardware_samples + 1, None)
     still = np.where(np.isfinite(rate), rate, np.inf) < limits.moving_kib_per_s
     spinning = still & (sm[1:] >= limits.spin_percent)
@@ -94,20 +116,27 @@ def _state(context: Context, rank: int, track: GpuTrack) -> GpuState:
         run = _run_at_end(flags)
         if run >= limits.hardware_samples - 1:
             since = float(time[len(time) - 1 - run])
-            if context.job.rank(rank).exit_code is not None and doing is Doing.IDLE:
+            if doing is Doing.IDLE and _perhaps_gone(context, rank, track):
                 doing = Doing.GONE
-            return GpuState(doing, since, float(time[-1]) - since, median_sm, median_rate)
+            return GpuState(doing, since, float(time[-1]) - since, median_sm, median_rate, float(time[-1]))
     if np.isfinite(median_rate) and median_rate >= limits.moving_kib_per_s:
-        return GpuState(Doing.MOVING, None, 0.0, median_sm, median_rate)
-    return GpuState(Doing.UNCLEAR, None, 0.0, median_sm, median_rate)
+        return GpuState(Doing.MOVING, None, 0.0, median_sm, median_rate, float(time[-1]))
+    return GpuState(Doing.UNCLEAR, None, 0.0, median_sm, median_rate, float(time[-1]))
 
 
-def _last_with_process(track: GpuTrack) -> int:
-    """Samples up to the last one that shows a process; all of them where processes are not listed at all."""
+def _last_with_process(context: Context, rank: int, track: GpuTrack) -> int:
+    """Samples up to the last one that shows a process; where none is listed, up to the time of the rank's exit."""
     listed = [index for index, pids in enumerate(track.pids) if pids]
-    if not listed:
-        return len(track.time)
-    return listed[-1] + 1
+    if listed:
+        return listed[-1] + 1
+    exited_at = context.job.rank(rank).exited_at
+    return len(track.time) if exited_at is None else int(np.searchsorted(track.time, exited_at))
+
+
+def _perhaps_gone(context: Context, rank: int, track: GpuTrack) -> bool:
+    """Whether the rank ended at an unknown time, and nothing shows its process on the idle GPU."""
+    owner = context.job.rank(rank)
+    return owner.exit_code is not None and owner.exited_at is None and not any(track.pids)
 
 
 def _run_at_end(flags: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
@@ -115,18 +144,14 @@ def _run_at_end(flags: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
     return len(flags) if not len(broken) else len(flags) - 1 - int(broken[-1])
 
 
-def _foreign(context: Context, track: GpuTrack, end: int) -> bool:
-    """Whether a process outside the instance was on the GPU at the end.
+def _foreign(context: Context, track: GpuTrack, end: int, own: frozenset[int], known: bool) -> bool:
+    """Whether a process outside the instance was on the GPU at the end. `known`: any GPU's numbers are the instance's.
 
     Containers have pids of their own: where no listed process is known, one process per GPU is taken as the rank's.
     """
     seen = {pid for pids in track.pids[max(end - context.limits.hardware_samples, 0) : end] if pids for pid in pids}
-    own = {number for number in (r.pid for r in context.roster.ranks) if number is not None}
     strangers = seen - own
     if not strangers:
         return False
-    if seen & own:
-        return True
     # Another namespace's numbers, or a process of another instance: one alone may be the rank under another pid.
-    every = {pid for other in context.tracks.values() for pids in other.pids if pids for pid in pids}
-    return len(seen) > 1 or bool(every & own)
+    return bool(seen & own) or len(seen) > 1 or known

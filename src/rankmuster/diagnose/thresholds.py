@@ -46,6 +46,10 @@ class Thresholds:
     tail_seconds: float = 2.0
     """... and than this: the longest time a healthy step took in the captures, stacked dumps aside, is 0.2 s."""
 
+    sweep_seconds: float = 0.1
+    """How often torch's watchdog looks for finished work (kWatchdogThreadSleepMillis in ProcessGroupNCCL.hpp):
+    operations that follow each other faster leave completed and unretired entries in any dump of a moving job."""
+
     dump_spread_seconds: float = 60.0
     """Dumps of one incident lie closer together; a dump that ends this much before its peers belongs to another run or
     another time (torch waits up to 60 s for a dump before it takes the process down)."""

@@ -12,6 +12,7 @@ from rankmuster.model.fault import Confidence, FaultClass, Progress, Subkind
 from rankmuster.model.plane import Plane
 
 TIERS: dict[Subkind | None, int] = {
+    None: 3,  # an init that a named warning stopped, for a reason that no sub-kind names
     Subkind.GPU_LOST: 0,
     Subkind.KILLED: 1,
     Subkind.EXITED: 2,
@@ -44,6 +45,9 @@ TIERS: dict[Subkind | None, int] = {
 
 LEAD_ONLY = 20
 """Added to the tier of what is only possible: it leads when nothing better is there."""
+
+FEWEST_UNANSWERED = 2
+"""Polls without an answer from which RAS counts as silent; one may be a slow leg (each waits up to 10 s)."""
 
 SURVIVES_PROGRESS = {
     Progress.ADVANCING: frozenset({"gpu-errors", "process-exit"}),
@@ -99,8 +103,12 @@ def _admissible(finding: Finding, view: ProgressView) -> bool:
     assert accusation is not None
     if not accusation.stop:
         return view.progress is not Progress.STOPPED
+    if accusation.decisive and not view.fresh:
+        return True
     if view.decisive and view.progress in SURVIVES_PROGRESS:
-        return finding.detector in SURVIVES_PROGRESS[view.progress]
+        # A lead alone does not outweigh positive evidence: an old kill in the kernel log, of a number long used again.
+        lead_only = accusation.confidence is Confidence.POSSIBLE
+        return finding.detector in SURVIVES_PROGRESS[view.progress] and not lead_only
     return True
 
 
@@ -157,6 +165,8 @@ def _uncertain(lead: Finding, contested: list[Finding]) -> Finding:
 def _with_ras(context: Context, finding: Finding, admitted: list[Finding]) -> Finding:
     """A rank without a dump that RAS still hears is not unresponsive: with lower counts it did not enter."""
     accusation = finding.accusation
+    if accusation is not None and finding.plane is Plane.HARDWARE and accusation.subkind is Subkind.MISSING_ENTER:
+        return _with_ras_silence(context, finding, accusation)
     if accusation is None or accusation.subkind is not Subkind.UNRESPONSIVE or finding.plane is not Plane.FLIGHT:
         return finding
     looks = absences(context)
@@ -174,5 +184,30 @@ def _with_ras(context: Context, finding: Finding, admitted: list[Finding]) -> Fi
         return replace(finding, accusation=changed)
     changed = replace(
         accusation, culprits=(), suspects=tuple(sorted(named)), victims=(), confidence=Confidence.POSSIBLE
+    )
+    return replace(finding, accusation=changed)
+
+
+def _with_ras_silence(context: Context, finding: Finding, accusation: Accusation) -> Finding:
+    """An idle GPU beside RAS that answered before and never since is a process that does not run.
+
+    A stopped graph or a host that stands elsewhere leaves RAS at RUNNING/OK; a frozen process makes RAS of the whole
+    job wait for it, whichever rank was asked (capture rank-frozen).
+    """
+    at = accusation.at
+    timed = [(time, poll.answered) for poll in context.polls if (time := context.time(poll.time)) is not None]
+    if at is None or not any(answered for time, answered in timed if time <= at):
+        return finding
+    since = [answered for time, answered in timed if time > at]
+    if len(since) < FEWEST_UNANSWERED or any(since):
+        return finding
+    changed = replace(
+        accusation,
+        fault=FaultClass.PROCESS_OR_DEVICE_LOST,
+        subkind=Subkind.UNRESPONSIVE,
+        why={
+            rank: f"{text}, and RAS did not answer once in {len(since)} polls since: its process does not run"
+            for rank, text in accusation.why.items()
+        },
     )
     return replace(finding, accusation=changed)
