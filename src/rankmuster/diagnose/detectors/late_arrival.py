@@ -29,6 +29,15 @@ BUCKETS = 20
 STEADY_BUCKETS = 0.75
 """Share of the buckets that must hold waiting for it to be persistent."""
 
+MOST = 0.6
+"""Share of wall time in short waits from which they count too: launch-bound healthy captures reach 0.46."""
+
+ALONE = 0.9
+"""... when this one rank accounts for nearly all of it."""
+
+LONG_MS = 1.0
+"""Shortest single wait that is no matter of launch order: an ordinary launch takes 0.01 to 0.1 ms."""
+
 TAIL_EVENTS = 3
 """Fewest single waits of a tail; one hiccup is none."""
 
@@ -38,13 +47,15 @@ TAIL_FACTOR = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """Waiting for one rank in one group. `share`: of wall time. `dominance`: of all waiting in the group.
+    """Waiting for one rank in one group. `share`: of wall time; `long_share`: in long waits alone. `dominance`: of all
+    waiting in the group.
 
     `steady`: share of time buckets that hold at least a quarter of their even part. `worst`: seconds.
     """
 
     rank: int
     share: float
+    long_share: float
     dominance: float
     steady: float
     events: int
@@ -71,12 +82,13 @@ def detect(context: Context) -> list[Finding]:
     if late.dominance < limits.late_dominance:
         return [Finding(NAME, Plane.FLIGHT, f"{text}: no single rank is late", evidence)]
     disturbed = _disturbed(context)
-    if late.steady >= STEADY_BUCKETS and late.share >= (
-        limits.late_share_disturbed if disturbed else limits.late_share
-    ):
+    enough = limits.late_share_disturbed if disturbed else limits.late_share
+    # One rank that is last in every launch by microseconds is health; long waits, or most of the time, are not.
+    counts = late.long_share >= enough or (late.share >= MOST and late.dominance >= ALONE and not disturbed)
+    if late.steady >= STEADY_BUCKETS and counts:
         return [_accuse(context, Subkind.PERSISTENT, text + ", all the time", group, late, evidence)]
     tail = late.events >= TAIL_EVENTS and late.steady < STEADY_BUCKETS
-    if tail and late.share >= (limits.late_share_disturbed if disturbed else limits.tail_share):
+    if tail and late.long_share >= (limits.late_share_disturbed if disturbed else limits.tail_share):
         return [_accuse(context, Subkind.TAIL, text + f", in {late.events} single waits", group, late, evidence)]
     return [Finding(NAME, Plane.FLIGHT, f"{text}: within what healthy jobs show", evidence)]
 
@@ -147,7 +159,7 @@ def _measure(context: Context, group: Group) -> Lateness | None:
         return None
     rolls = [table.rolls[(group.key, rank)] for rank in ranks]
     symmetric = np.array([is_symmetric(signature.op) for signature in table.signatures], dtype=bool)
-    usable = [roll.seq[roll.finished & np.isfinite(roll.duration_ms) & symmetric[roll.signature]] for roll in rolls]
+    usable = [roll.seq[roll.finished & np.isfinite(roll.duration_ms)] for roll in rolls]
     numbers: Ints = usable[0]
     for other in usable[1:]:
         numbers = np.intersect1d(numbers, other, assume_unique=True)
@@ -156,27 +168,27 @@ def _measure(context: Context, group: Group) -> Lateness | None:
     positions = [np.searchsorted(roll.seq, numbers) for roll in rolls]
     durations = np.stack([roll.duration_ms[place] for roll, place in zip(rolls, positions, strict=True)])
     created = np.stack([roll.created[place] for roll, place in zip(rolls, positions, strict=True)]).max(axis=0)
+    rounds = symmetric[rolls[0].signature[positions[0]]]
     kept = created < _before_stack_dumps(context)
-    durations, created, numbers = durations[:, kept], created[kept], numbers[kept]
+    durations, created, numbers, rounds = durations[:, kept], created[kept], numbers[kept], rounds[kept]
+    waited, last = _waits(durations, np.flatnonzero(rounds))
+    durations, created, numbers = durations[:, rounds], created[rounds], numbers[rounds]
     span = float(created.max() - created.min()) if len(created) else 0.0
     if len(numbers) < context.limits.late_rounds or span < context.limits.late_span_seconds:
         return None
-    ordered = np.sort(durations, axis=0)
-    # What everybody else waited for the last one: the second shortest duration over the shortest.
-    waited: Floats = (ordered[1] - ordered[0]) / 1e3
-    last = durations.argmin(axis=0)
     per_rank = np.array([waited[last == index].sum() for index in range(len(ranks))])
     worst = int(per_rank.argmax())
     total = float(per_rank.sum())
     if total <= 0:
         return None
     mine = np.where(last == worst, waited, 0.0)
-    ordinary = float(np.median(ordered[0])) / 1e3
+    ordinary = float(np.median(durations.min(axis=0))) / 1e3
     events = mine[mine > max(TAIL_FACTOR * ordinary, context.limits.tail_wait_ms / 1e3)]
     buckets = np.histogram(created, bins=BUCKETS, weights=mine)[0]
     return Lateness(
         rank=ranks[worst],
         share=float(per_rank[worst]) / span,
+        long_share=float(mine[mine > max(TAIL_FACTOR * ordinary, LONG_MS / 1e3)].sum()) / span,
         dominance=float(per_rank[worst]) / total,
         steady=float((buckets >= 0.25 * mine.sum() / BUCKETS).mean()),
         events=len(events),
@@ -185,6 +197,26 @@ def _measure(context: Context, group: Group) -> Lateness | None:
         rounds=len(numbers),
         example=int(numbers[int(mine.argmax())]),
     )
+
+
+def _waits(durations: Floats, rounds: Ints) -> tuple[Floats, Ints]:
+    """Per symmetric operation: seconds that the others waited in it for the last rank, and which that was.
+
+    `durations`: shape (ranks, operations), ms; `rounds`: positions of the symmetric ones. A broadcast before the round
+    can take up a rank's waiting, so who came last is told by all operations since the round before; that the others
+    waited is told by the round itself, for the root of a broadcast leaves it early in health.
+    """
+    sums = np.concatenate([np.zeros((len(durations), 1)), np.cumsum(durations, axis=1)], axis=1)
+    starts = np.concatenate([[0], rounds[:-1] + 1]).astype(np.int64) if len(rounds) else rounds
+    since = sums[:, rounds + 1] - sums[:, starts]
+    ordered = np.sort(since, axis=0)
+    last: Ints = since.argmin(axis=0) if len(rounds) else np.zeros(0, dtype=np.int64)
+    own = durations[:, rounds]
+    mine = own[last, np.arange(len(rounds))]
+    others = np.where(np.arange(len(durations))[:, None] == last[None, :], np.nan, own)
+    typical = np.nanmedian(others, axis=0) if len(rounds) else np.zeros(0)
+    waited: Floats = np.clip(np.minimum(ordered[1] - ordered[0], typical - mine), 0.0, None) / 1e3
+    return waited, last
 
 
 def _disturbed(context: Context) -> bool:
