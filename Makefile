@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO ?= examples/rank-stops-calling
 PYTEST_ARGS ?=
 
-.PHONY: all help demo test check format format-check lint types imports clean
+.PHONY: all help demo test test-real bench check format format-check lint types imports clean
 
 all: $(STAMP) ## make .venv and install the program with its tools
 
@@ -35,6 +35,17 @@ demo: $(STAMP) ## diagnose the examples, and write demo/report.html and demo/tra
 
 test: $(STAMP) ## run the tests
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+$(VENV)/.real: $(STAMP)
+	@echo "installing torch (CPU is enough) into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,real]'
+	@touch $@
+
+test-real: $(VENV)/.real ## run the tests that take Flight Recorder dumps of real torch processes (CPU, gloo)
+	$(BIN)/pytest $(PYTEST_ARGS) tests/diagnose/test_gloo_dumps.py
+
+bench: $(STAMP) ## time and memory of the command per case
+	$(BIN)/python benchmarks/diagnose_cases.py
 
 check: format-check lint types imports test ## everything that must hold before a commit
 

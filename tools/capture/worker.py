@@ -108,7 +108,7 @@ def fault(number: int) -> None:
     """Faults between two steps."""
     if WHO != RANK:
         return
-    if FAULT == "slow" or (FAULT == "tail" and number > 20 and random.random() < 0.01):
+    if FAULT == "slow" or (FAULT == "tail" and number > 20 and random.random() < SCENARIO.get("share", 0.01)):
         time.sleep(SCENARIO["seconds"])
     if number != AT:
         return
@@ -160,7 +160,7 @@ def serve(loop: Loop) -> None:
             torch.cuda.synchronize()
         loop.step(number)
         torch.cuda.synchronize() if number % 10 == 0 else None
-        time.sleep(0.0005)
+        time.sleep(SCENARIO.get("pace", 0.0005))
         number += 1
         tokens += BATCH
         if number % 10 == 0:
@@ -178,6 +178,7 @@ def replay(loop: Loop) -> None:
     while time.monotonic() < end:
         if number == AT and WHO == RANK and FAULT == "graph_stop":
             time.sleep(FOREVER)
+        fault(number)
         graph.replay()
         if number % 20 == 0:
             torch.cuda.synchronize()
@@ -199,7 +200,7 @@ def main() -> None:
         time.sleep(FOREVER)
     tell(BATCH, 0)
     loop = Loop()
-    (replay if FAULT.startswith("graph") else serve)(loop)
+    (replay if FAULT.startswith("graph") or SCENARIO.get("graph") else serve)(loop)
     dist.barrier()
     dist.destroy_process_group()
 

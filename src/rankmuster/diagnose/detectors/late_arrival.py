@@ -38,6 +38,9 @@ ALONE = 0.9
 LONG_MS = 1.0
 """Shortest single wait that is no matter of launch order: an ordinary launch takes 0.01 to 0.1 ms."""
 
+HELD_ELSEWHERE = 0.5
+"""Part of its lateness that a rank must not have spent waiting in other groups to be its origin."""
+
 TAIL_EVENTS = 3
 """Fewest single waits of a tail; one hiccup is none."""
 
@@ -62,6 +65,7 @@ class Lateness:
     typical_ms: float
     worst_ms: float
     rounds: int
+    window: tuple[float, float]  # unix seconds
     example: int  # sequence number of the longest wait
 
 
@@ -72,13 +76,17 @@ def detect(context: Context) -> list[Finding]:
     ]
     if not measured:
         return []
-    group, late = max(measured, key=lambda item: item[1].share)
+    # A rank that waits in another group comes late to this one as a victim of whom it waits for there.
+    roots = [item for item in measured if _elsewhere(context, *item) < HELD_ELSEWHERE * item[1].share]
+    group, late = max(roots or measured, key=lambda item: item[1].share)
     limits = context.limits
     evidence = _evidence(context, group, late)
     text = (
         f"{group.label}: waiting for rank {late.rank} takes {late.share:.0%} of wall time over {late.rounds} rounds "
         f"({late.dominance:.0%} of all waiting; typically {late.typical_ms:.1f} ms, at worst {late.worst_ms:.1f} ms)"
     )
+    if not roots:
+        return [Finding(NAME, Plane.FLIGHT, f"{text}; it waits in other groups itself, as all late ranks do", evidence)]
     if late.dominance < limits.late_dominance:
         return [Finding(NAME, Plane.FLIGHT, f"{text}: no single rank is late", evidence)]
     disturbed = _disturbed(context)
@@ -195,8 +203,20 @@ def _measure(context: Context, group: Group) -> Lateness | None:
         typical_ms=float(np.median(events)) * 1e3 if len(events) else float(np.median(mine)) * 1e3,
         worst_ms=float(mine.max()) * 1e3,
         rounds=len(numbers),
+        window=(float(created.min()), float(created.max())),
         example=int(numbers[int(mine.argmax())]),
     )
+
+
+def _elsewhere(context: Context, group: Group, late: Lateness) -> float:
+    """Share of the window that the late rank spent inside operations of other groups, sends and receives included."""
+    flight = context.table.rows[late.rank]
+    columns = flight.dump.columns
+    own = {index for (rank, index), key in context.table.local_groups.items() if rank == late.rank and key == group.key}
+    created = columns.created_ns / 1e9
+    inside = (created >= late.window[0]) & (created <= late.window[1]) & np.isfinite(columns.duration_ms)
+    inside &= ~np.isin(columns.group, sorted(own))
+    return float(columns.duration_ms[inside].sum()) / 1e3 / (late.window[1] - late.window[0])
 
 
 def _waits(durations: Floats, rounds: Ints) -> tuple[Floats, Ints]:

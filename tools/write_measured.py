@@ -1,0 +1,112 @@
+"""Writes docs/measured.md: every figure in it is computed here, from the packed cases and from a run of the benchmark.
+
+    python tools/write_measured.py
+
+The captures were recorded with tools/capture on the machine that the page names; the timings are of this machine.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+
+from rankmuster.diagnose import context
+from rankmuster.diagnose.detectors import late_arrival
+from rankmuster.diagnose.run import diagnose
+from rankmuster.diagnose.thresholds import DEFAULTS
+from rankmuster.evidence.bundle import load
+from rankmuster.model.fault import Role
+
+ROOT = pathlib.Path(__file__).parent.parent
+CASES = sorted(path.parent for path in (ROOT / "tests" / "cases").glob("*/truth.json"))
+
+HEAD = """# What was measured
+
+Written by `python tools/write_measured.py`; no figure is typed in by hand.
+
+## Captures on GPUs
+
+`tools/capture` ran a small serving-like loop (tensor parallel over four or two ranks, or two by two with pipeline
+stages; NCCL 2.28.9, torch 2.11.0+cu130, driver 580.159, CUDA 13.0) on four NVIDIA H200 of one virtual machine on
+2026-11-29, with NVLink multicast off, and made one fault per run. The given captures are of the same kind of machine.
+Each is kept in `tests/cases` with what is right, and `make test` compares the verdict with it.
+
+What the captures of this sitting taught:
+
+- A wrong size does not stop its own collective: it completes on every rank, and the group stops two operations later,
+  where one rank has finished what the others have not. Without looking back, the finished rank's peers look stalled.
+- A rank that is 7 ms late per step can be invisible in the all-reduce alone: one peer waits in the broadcast before it.
+- A send that is skipped once does not stop a pipeline whose next send fits: it runs on, shifted by one.
+- In a store time-out before the first collective the rank that waited exits first, and the absent one lives.
+- A dump with stacks of 2,000 entries took 5 to 9 s from the request to the file; the recorder's window then often lies
+  wholly inside the time it disturbed.
+
+"""
+
+
+def verdicts() -> str:
+    """The verdict of every packed case."""
+    lines = [
+        "| case | verdict | culprits | progress | confidence | right |",
+        "|---|---|---|---|---|---|",
+    ]
+    right = 0
+    for case in CASES:
+        truth = json.loads((case / "truth.json").read_text())
+        verdict = diagnose(load(case / "input.tar.zst")).verdict
+        named = sorted(s.rank for s in verdict.suspects if s.role is Role.CULPRIT and s.rank is not None)
+        name = verdict.class_.value + (f"/{verdict.subclass.value}" if verdict.subclass else "")
+        allowed = truth.get("culprits", truth.get("culprits_allowed", []))
+        good = verdict.class_.value in truth["accept_class"] and set(named) <= set(allowed)
+        good = good and ("culprits" not in truth or named == sorted(truth["culprits"]))
+        right += good
+        confidence = verdict.confidence.value if verdict.confidence else "-"
+        lines.append(
+            f"| {case.name} | {name} | {', '.join(map(str, named)) or '-'} | {verdict.progress.value} | {confidence} | "
+            f"{'yes' if good else 'NO'} |"
+        )
+    return f"## Verdicts\n\n{right} of {len(CASES)} packed cases are right.\n\n" + "\n".join(lines) + "\n\n"
+
+
+def lateness() -> str:
+    """What late arrival measures where durations exist, the time before any dump only."""
+    lines = [
+        "| case | group | rank | share of wall time | in waits over 1 ms | of all waiting | buckets with waiting | rounds |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for case in CASES:
+        aligned = context.build(load(case / "input.tar.zst"), DEFAULTS)
+        for group in aligned.table.groups:
+            late = late_arrival._measure(aligned, group)
+            if late is not None:
+                lines.append(
+                    f"| {case.name} | {group.label} | {late.rank} | {late.share:.2f} | {late.long_share:.2f} | "
+                    f"{late.dominance:.2f} | {late.steady:.2f} | {late.rounds} |"
+                )
+    text = (
+        "## Late arrival\n\nWindows shorter than "
+        f"{DEFAULTS.late_span_seconds:g} s, and what was enqueued after a dump with stacks was asked for, are not "
+        "judged and not shown.\n\n"
+    )
+    return text + "\n".join(lines) + "\n\n"
+
+
+def timing() -> str:
+    """The benchmark's table."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "diagnose_cases.py")]
+    table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    when = datetime.date.today().isoformat()
+    where = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    return f"## Time and memory\n\n`make bench`, {when}, {where}; best of three, other work on the machine.\n\n```\n{table}```\n"
+
+
+def main() -> None:
+    (ROOT / "docs" / "measured.md").write_text(HEAD + verdicts() + lateness() + timing())
+
+
+main()
