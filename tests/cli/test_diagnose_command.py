@@ -43,6 +43,21 @@ def test_a_path_that_is_not_there_is_3(command: Run, tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_a_variable_that_is_not_set_is_3_and_not_this_folder(command: Run) -> None:
+    done = command("diagnose", "")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "PATH is empty" in done.stderr
+
+
+def test_a_single_file_of_no_use_is_3_with_the_reason(command: Run, tmp_path: Path) -> None:
+    archive = tmp_path / "evidence.zip"
+    archive.write_bytes(b"PK\x03\x04" + bytes(100))
+    done = command("diagnose", archive)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "unpack it first" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_an_empty_folder_is_3(command: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = command("diagnose", tmp_path / "empty")

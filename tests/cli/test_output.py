@@ -30,6 +30,12 @@ def test_a_file_has_the_rights_that_others_get(tmp_path: Path) -> None:
     assert stat.S_IMODE(written.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
 
 
+@pytest.mark.parametrize("path", [Path("/"), Path(), Path("..")])
+def test_a_folder_is_refused_with_a_word(path: Path) -> None:
+    with pytest.raises(CommandError, match="it is a folder; name a file in it"):
+        write_file(path, "x")
+
+
 def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     real.write_text("old")

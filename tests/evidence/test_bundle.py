@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from rankmuster.evidence import bundle
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
-from rankmuster.evidence.folder import EvidenceEmpty, EvidenceMissing
+from rankmuster.evidence.folder import EvidenceEmpty, EvidenceMissing, EvidenceUnreadable
 from rankmuster.model.engine import EnginePage
 from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.instance import InstanceFacts, ManifestFacts
@@ -167,3 +169,33 @@ def test_nothing_to_read_is_an_error_not_a_verdict(tmp_path: Path):
         bundle.load(tmp_path)
     with pytest.raises(EvidenceMissing):
         bundle.load(tmp_path / "no")
+
+
+def test_a_stored_zip_is_not_read_between_its_headers(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "case.zip", "w", zipfile.ZIP_STORED) as packed:
+        packed.writestr("gpu-counters.jsonl", SAMPLE * 50)
+    write(tmp_path, {"instance.json": INSTANCE})
+    evidence = bundle.load(tmp_path)
+    assert evidence.of(GpuTrack) == ()
+    assert any("zip archive; unpack it first" in problem.message for problem in evidence.problems)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"PK\x03\x04" + bytes(100), "a zip archive; unpack it first"),
+        (b"\x1f\x8b\x08\0\0\0", "packed data is damaged"),
+        (b"\x80\x02cos\nsystem\n(S'true'\ntR.", "a pickle that is not plain data, refused"),
+        (b"Dear diary,\n", "no line of it is known to a reader; it begins 'Dear diary,'"),
+    ],
+)
+def test_a_single_file_of_no_use_is_no_evidence(tmp_path: Path, data: bytes, reason: str) -> None:
+    path = tmp_path / "given"
+    path.write_bytes(data)
+    with pytest.raises(EvidenceUnreadable, match=re.escape(reason)):
+        bundle.load(path)
+
+
+def test_a_log_in_utf_16_is_read_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "gpu-counters.jsonl").write_bytes(SAMPLE.decode().encode("utf-16"))
+    assert len(bundle.load(tmp_path).of(GpuTrack)) == 1

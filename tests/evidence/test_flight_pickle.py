@@ -159,3 +159,13 @@ def test_a_list_in_itself_as_a_size() -> None:
     loop: list[Any] = []
     loop.append(loop)
     assert len(dump(top(entry(input_sizes=loop, process_group=loop, frames=loop))).columns) == 1
+
+
+@pytest.mark.parametrize("ranks", ["[0, 1, 2, 1000000000]", "[0, 1, 999999999]", [0, 1, 10**9], "[0, 1, " + "9" * 9999])
+def test_members_that_cannot_be_ranks_make_the_list_unknown(ranks: object) -> None:
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": ranks}}
+    entry = {"record_id": 1, "profiling_name": "nccl:all_reduce", "process_group": ("0", "default_pg"), "pg_id": 0}
+    dump = pickle.dumps({"version": "2.10", "pg_config": config, "entries": [entry]}, protocol=2)
+    (found,) = flight_pickle.read(Blob("nccl_trace_rank_0", dump)).observations
+    assert isinstance(found, FlightDump)
+    assert [group.members for group in found.columns.groups] == [None]

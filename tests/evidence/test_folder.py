@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankmuster.evidence import folder
+from rankmuster.evidence import folder, plain_bytes
 from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.folder import EvidenceEmpty, EvidenceForbidden, EvidenceMissing
 from rankmuster.model.problem import Problem, ProblemKind
@@ -147,7 +147,7 @@ def test_no_permission_at_all_is_an_error_that_says_what_to_do(as_other_user: Pa
 
 
 def test_of_a_log_that_is_too_large_both_ends_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(folder, "MAX_FILE_BYTES", 20_000)
+    monkeypatch.setattr(plain_bytes, "MAX_LOG_BYTES", 20_000)
     lines = [f"line {n:06d}\n".encode() for n in range(5000)]
     (tmp_path / "big.log").write_bytes(b"".join(lines))
     (blob,), (problem,) = walk(tmp_path)
@@ -166,6 +166,17 @@ def test_of_a_binary_that_is_too_large_the_beginning_is_read(tmp_path: Path, mon
     (blob,), (problem,) = walk(tmp_path)
     assert blob.data == data[:20_000]
     assert "only the first" in problem.message
+
+
+def test_of_a_log_that_was_truncated_under_its_writer_the_hole_is_not_read(tmp_path: Path):
+    path = tmp_path / "rank0.log"
+    with path.open("wb") as file:
+        file.seek(2**36)
+        file.write(b"[rank0]: what was written since\n")
+    (blob,), problems = walk(tmp_path)
+    assert blob.data.lstrip(b"\0") == b"[rank0]: what was written since\n"
+    assert len(blob.data) < 2**20
+    assert problems == []
 
 
 def test_a_terabyte_of_hole_is_not_read(tmp_path: Path):

@@ -13,6 +13,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rankmuster.evidence import plain_bytes
 from rankmuster.evidence import unpack as module
 from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.packed_stream import MAX_TOTAL_BYTES, Allowance
@@ -161,6 +162,19 @@ def test_a_bomb_is_cut_at_the_bound_and_named(pack):
     assert len(blobs["b.bin"]) == MAX_MEMBER_BYTES
     assert problem.kind is ProblemKind.DAMAGED
     assert "only the beginning" in problem.message
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_of_a_packed_log_that_is_too_large_both_ends_are_read(pack, monkeypatch):
+    monkeypatch.setattr(plain_bytes, "MAX_LOG_BYTES", 20_000)
+    monkeypatch.setattr(module, "MAX_MEMBER_BYTES", 50_000)
+    lines = [b"line %06d\n" % n for n in range(10_000)]
+    blobs, (problem,) = parts(pack(b"".join(lines)))
+    read = blobs["b.bin"].splitlines(keepends=True)
+    assert set(read) <= set(lines)
+    assert (read[0], read[-1]) == (lines[0], lines[-1])
+    assert problem.kind is ProblemKind.DAMAGED
+    assert "the first and last" in problem.message
 
 
 def test_all_archives_of_a_load_share_one_allowance():

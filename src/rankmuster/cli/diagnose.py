@@ -31,8 +31,10 @@ class Format(str, Enum):
 
 
 def diagnose(
-    path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A folder of evidence, an archive of one, or a single file.")
+    given: Annotated[
+        str,
+        # text, since an empty Path is the folder one stands in, and typer has its own words for an unreadable one
+        typer.Argument(metavar="PATH", help="A folder of evidence, an archive of one, or a single file."),
     ],
     form: Annotated[
         Format, typer.Option("--format", help="terminal: to read; json: the schema; html: one page; perfetto: a trace.")
@@ -57,6 +59,9 @@ def diagnose(
     Exit status: 0 healthy, 1 a fault was found, 2 the evidence does not decide or nothing could see, 3 no answer
     (bad usage, missing, empty or unreadable input).
     """
+    if not given:
+        raise CommandError("PATH is empty (a variable that is not set?); name a folder of evidence, or . for this one")
+    path = Path(given)
     verdict, job = _verdict_of(path)
     with doing(f"writing the verdict on {path} as {form.value}"):
         text = _render(form, verdict, job, width=width, color=_color_wanted(no_color, output))

@@ -53,7 +53,7 @@ def write_file(path: Path, text: str) -> None:
     """
     data = text.encode("utf-8", "backslashreplace")
     target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex[:12]}.part")
+    beside = target.parent / f".{target.name[:100]}.{uuid.uuid4().hex[:12]}.part"
     try:
         # of the path as given: where /dev/stdout leads is a name that only the kernel can open
         if path.is_dir():

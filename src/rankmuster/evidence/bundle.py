@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 from rankmuster.evidence import folder, text
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.packed_stream import Allowance
+from rankmuster.evidence.plain_bytes import plain
 from rankmuster.evidence.readers import all_readers
 from rankmuster.evidence.unpack import unpack
 from rankmuster.model.instance import ManifestFacts
@@ -32,6 +33,7 @@ _MAGIC = (
     (b"SQLite format 3\0", "an SQLite database"),
     (b"\x80", "perhaps a pickle, but no Flight Recorder dump"),
 )
+_CLOSED = tuple(magic for magic, _ in _MAGIC if magic != b"\x80")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ class Evidence:
 def load(path: Path) -> Evidence:
     """Reads a bundle, any folder of evidence, an archive of one, or a single file.
 
-    Raises folder.EvidenceMissing, EvidenceEmpty or EvidenceForbidden; whatever else is wrong becomes a Problem.
+    Raises folder.EvidenceMissing, EvidenceEmpty, EvidenceForbidden, or EvidenceUnreadable for a single file of which
+    nothing can be used; whatever else is wrong becomes a Problem.
     """
     allowance = Allowance()
     digests: Mapping[str, str] = {}
@@ -73,7 +76,13 @@ def load(path: Path) -> Evidence:
             gathering.take(part)
         if not digests:
             digests = gathering.digests()
-    return gathering.evidence()
+    evidence = gathering.evidence()
+    if not evidence.by_type and evidence.problems and not path.is_dir():
+        # In a folder one bad file is a footnote; alone it is the whole answer.
+        unread = [problem for problem in evidence.problems if problem.kind is ProblemKind.UNREAD]
+        reason = (unread or evidence.problems)[0].message
+        raise folder.EvidenceUnreadable(f"{path}: nothing in it can be used: {reason}")
+    return evidence
 
 
 def gather(parts: Iterable[Blob | Problem], readers: tuple[Reader, ...] | None = None) -> Evidence:
@@ -99,6 +108,8 @@ class _Gathering:
         if isinstance(part, Problem):
             self.problems.append(part)
             return
+        part, left_out = plain(part)
+        self.problems.extend([left_out] if left_out is not None else [])
         if not part.data:
             self._name_unread(Problem(ProblemKind.UNREAD, part.path, "the file is empty"))
             self._sources.append(Source(part.path, 0, ()))
@@ -107,6 +118,10 @@ class _Gathering:
 
     def _readers_of(self, blob: Blob) -> tuple[str, ...]:
         """The one document reader that makes something of it, else every lines reader that does."""
+        if blob.data.startswith(_CLOSED):
+            # What is stored in it uncompressed would be read between the bytes of its headers.
+            self._name_unread(Problem(ProblemKind.UNREAD, blob.path, _describe(blob)))
+            return ()
         refused: list[Problem] = []
         for reader in self._documents:
             reading = self._attempt(reader, blob)

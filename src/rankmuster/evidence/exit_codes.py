@@ -39,9 +39,13 @@ def read_exit(entry: Mapping[str, object]) -> tuple[int | None, str | None]:
     code = number(value, least=-MAX_SIGNAL, most=0xFFFFFFFF)
     if code is None:
         return None, f"the exit code {str(value)[:40]!r} is none: how it ended is not known"
-    if SHELL_SIGNAL < code <= SHELL_SIGNAL + MAX_SIGNAL:
-        return SHELL_SIGNAL - code, f"exit status {code} read as signal {code - SHELL_SIGNAL}"
-    return code, None
+    own = of_status(code)
+    return own, None if own == code else f"exit status {code} read as signal {-own}"
+
+
+def of_status(status: int) -> int:
+    """-N for a shell's or container's 128 + N; every other status as it is."""
+    return SHELL_SIGNAL - status if SHELL_SIGNAL < status <= SHELL_SIGNAL + MAX_SIGNAL else status
 
 
 def _signal(value: object) -> int | None:

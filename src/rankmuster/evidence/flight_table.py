@@ -22,9 +22,13 @@ MAX_ITEMS = 10_000_000
 """Sizes, dtypes and dimensions taken from one dump. A pickle can share one long list between all its entries, at two
 bytes a time; the largest honest dump known (2000 list all-to-alls of 1024 ranks) holds 8 million."""
 
+MAX_RANK = 1_000_000
+"""Larger numbers in a list of members are damage (as in instance.json)."""
+
 _INT64 = 1 << 63
 _STATES = {"scheduled": State.SCHEDULED, "started": State.STARTED, "completed": State.COMPLETED}
 _NUMBER = re.compile(r"-?\d{1,9}")
+_DIGITS = re.compile(r"-?\d+")
 
 _INTEGER_FIELDS = (
     ("record_id", "record_id"),
@@ -177,10 +181,14 @@ class ColumnBuilder:
 def members_of(value: Any) -> tuple[int, ...] | None:
     """`"[0, 1, 2, 3]"` (a string in every release), a list, or nothing usable: None."""
     if isinstance(value, str):
-        numbers = [int(found) for found in _NUMBER.findall(value[:1_000_000])]
+        found = _DIGITS.findall(value[:1_000_000])
+        # One number that cannot be a rank means that the list is damaged; half of a list would accuse the wrong ranks.
+        numbers = [int(number) for number in found] if all(len(number) < 10 for number in found) else []
     elif isinstance(value, Sequence) and not isinstance(value, (bytes, str)):
         numbers = [_integer(item, -1) for item in value]
     else:
+        return None
+    if max(numbers, default=0) >= MAX_RANK:
         return None
     numbers = [number for number in numbers if number >= 0]
     return tuple(sorted(set(numbers))) or None

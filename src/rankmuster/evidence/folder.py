@@ -11,21 +11,23 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from rankmuster.evidence import text
+from rankmuster.evidence import plain_bytes
 from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.packed_stream import packing_of
 from rankmuster.evidence.tar_members import BLOCK, looks_like_tar
 from rankmuster.evidence.unpack import printable
 from rankmuster.model.problem import Problem, ProblemKind
 
-MAX_FILE_BYTES = 256 * 1024 * 1024
-"""Read of one file: all of a dump (0.3 KiB an entry, some KiB with stacks), both ends of a log that grew for months."""
+MAX_FILE_BYTES = 128 * 1024 * 1024
+"""Read of one file: all of a dump (0.3 KiB an entry, some KiB with stacks, 80 MiB for 2000 list all-to-alls of 1024
+ranks). Of logs less is read, see plain_bytes.MAX_LOG_BYTES."""
 MAX_FILES = 100_000
 """Files of one load: a few for each of ten thousand ranks; a whole disk given by mistake has more."""
 MANIFEST = "manifest.json"
 """Read first, so that its checksums are known before the files that they belong to."""
 
 _PIECE = 1024 * 1024
+_HEAD = 65_536
 _KINDS = (
     (stat.S_ISFIFO, "a FIFO"),
     (stat.S_ISSOCK, "a socket"),
@@ -44,6 +46,10 @@ class EvidenceMissing(EvidenceError):
 
 class EvidenceEmpty(EvidenceError):
     """The path holds no file with content."""
+
+
+class EvidenceUnreadable(EvidenceError):
+    """The path is a single file, and no reader can make anything of it."""
 
 
 class EvidenceForbidden(EvidenceError):
@@ -184,43 +190,55 @@ def _read(path: Path, name: str, *, follow: bool) -> Iterator[Blob | Problem]:
     if error is not None:
         yield Problem(ProblemKind.DAMAGED, name, f"reading failed after {len(data)} bytes ({error}); those were used")
     elif size > len(data):
-        message = f"{size >> 20} MiB; only {_which_part(data)} {len(data) >> 20} MiB were read"
+        beginning = f"{size >> 20} MiB; only the first {len(data) >> 20} MiB were read"
+        message = plain_bytes.left_out(size) if _two_ended(data, size) else beginning
         yield Problem(ProblemKind.DAMAGED, name, message)
     yield Blob(name, data)
 
 
-def _which_part(data: bytes) -> str:
-    return "the first and last" if _two_ended(data) else "the first"
-
-
-def _two_ended(head: bytes) -> bool:
-    """Whether the end of a large file is worth having: of a log it is the part that matters."""
-    return text.is_text(head) and packing_of(head) is None and not looks_like_tar(head[:BLOCK])
+def _two_ended(head: bytes, size: int) -> bool:
+    """Whether of a file that begins so the two ends are read: of a large log the end is the part that matters."""
+    packed = packing_of(head) is not None or looks_like_tar(head[:BLOCK])
+    return size > plain_bytes.MAX_LOG_BYTES and not packed and plain_bytes.is_log(head)
 
 
 def _content(path: Path, limit: int, *, follow: bool) -> tuple[bytes, int, str | None]:
-    """(bytes, size of the file, error of a read that failed half-way). Raises OSError when it cannot be opened."""
+    """(bytes, size behind a hole at its start, error of a read that failed half-way). Raises OSError when it cannot
+    be opened."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     with os.fdopen(os.open(path, flags), "rb", buffering=0) as file:
-        status = os.fstat(file.fileno())
+        descriptor = file.fileno()
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "it is no regular file any more")
-        whole = status.st_size <= limit
-        head, error = _take(file.fileno(), limit if whole else limit // 2)
-        size = max(status.st_size, len(head))
-        if whole or error is not None:
+        start = _first_data(descriptor) if status.st_size > limit or status.st_size > plain_bytes.MAX_LOG_BYTES else 0
+        size = status.st_size - start
+        half = plain_bytes.MAX_LOG_BYTES // 2
+        head, error = _take(descriptor, min(limit, _HEAD, half))
+        if error is not None:
             return head, size, error
-        if not _two_ended(head):
-            more, error = _take(file.fileno(), limit - len(head))
-            return head + more, size, error
-        os.lseek(file.fileno(), size - (limit - len(head)), os.SEEK_SET)
-        tail, error = _take(file.fileno(), limit - len(head))
-    # Both cuts fall on line ends, so that no reader sees a line that nobody wrote.
-    return head[: head.rfind(b"\n") + 1] + tail[tail.find(b"\n") + 1 :], size, error
+        if not _two_ended(head, size):
+            data, error = _take(descriptor, limit - len(head), head)
+            return data, max(size, len(data)), error
+        head, error = _take(descriptor, half - len(head), head)
+        if error is not None:
+            return head, size, error
+        os.lseek(descriptor, -half, os.SEEK_END)
+        tail, error = _take(descriptor, half)
+    return plain_bytes.two_ends(head, tail), size, error
 
 
-def _take(descriptor: int, count: int) -> tuple[bytes, str | None]:
-    pieces: list[bytes] = []
+def _first_data(descriptor: int) -> int:
+    """Where the bytes begin: a log that was truncated under its writer starts with a hole of gigabytes."""
+    try:
+        start = os.lseek(descriptor, 0, os.SEEK_DATA)
+    except OSError:  # nothing but a hole, or a file system that knows none
+        start = 0
+    return os.lseek(descriptor, start, os.SEEK_SET)
+
+
+def _take(descriptor: int, count: int, begun: bytes = b"") -> tuple[bytes, str | None]:
+    pieces = [begun]
     while count > 0:
         try:
             piece = os.read(descriptor, min(count, _PIECE))

@@ -60,7 +60,8 @@ class PackedStream:
     def read(self, count: int) -> bytes:
         """`count` bytes, fewer only at the end of what can be had."""
         self._fill(count)
-        taken = bytes(self._buffer[:count])
+        with memoryview(self._buffer) as view:  # a slice of the buffer itself would be one more copy
+            taken = bytes(view[:count])
         del self._buffer[:count]
         return taken
 

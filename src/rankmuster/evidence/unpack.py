@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rankmuster.evidence import plain_bytes
 from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.packed_stream import Allowance, PackedStream, packing_of
 from rankmuster.evidence.tar_members import BLOCK, Member, MemberKind, TarDamage, looks_like_tar, members
 from rankmuster.model.problem import Problem, ProblemKind
 
-MAX_MEMBER_BYTES = 256 * 1024 * 1024
+MAX_MEMBER_BYTES = 128 * 1024 * 1024
 """Of one unpacked file, as of one that is not packed (folder.MAX_FILE_BYTES)."""
 MAX_DEPTH = 3
 """Archives within archives; a bundle that holds a node's tar.gz that holds packed logs needs 3."""
@@ -47,7 +48,10 @@ def _unpack(blob: Blob, allowance: Allowance, depth: int) -> Iterator[Blob | Pro
         return
     data = stream.read(MAX_MEMBER_BYTES)
     longer = not stream.damage and not stream.refused and bool(stream.peek(1))
-    if longer:
+    if longer and plain_bytes.is_log(data):
+        data, size = _both_ends(data, stream)
+        yield Problem(ProblemKind.DAMAGED, blob.path, plain_bytes.left_out(size))
+    elif longer:
         message = f"unpacks to more than {MAX_MEMBER_BYTES >> 20} MiB; only the beginning was read"
         yield Problem(ProblemKind.DAMAGED, blob.path, message)
     yield from _stopped(blob.path, stream, f"{len(data)} unpacked bytes were used")
@@ -55,6 +59,16 @@ def _unpack(blob: Blob, allowance: Allowance, depth: int) -> Iterator[Blob | Pro
         yield from _unpack(Blob(blob.path, data), allowance, depth - 1)
     elif not stream.damage and not stream.refused:
         yield Blob(blob.path, b"")
+
+
+def _both_ends(beginning: bytes, stream: PackedStream) -> tuple[bytes, int]:
+    """(the first and last of a packed log, its size): the end is the part that matters."""
+    half = plain_bytes.MAX_LOG_BYTES // 2
+    head, tail, size = beginning[:half], beginning[-half:], len(beginning)
+    while piece := stream.read(half):
+        tail = (tail + piece)[-half:]
+        size += len(piece)
+    return plain_bytes.two_ends(head, tail), size
 
 
 def _tar(path: str, stream: PackedStream, allowance: Allowance, depth: int) -> Iterator[Blob | Problem]:
