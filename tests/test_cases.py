@@ -2,7 +2,7 @@
 
 `tests/cases/NAME/input.tar.zst` holds what an operator had, `truth.json` what is right: accept_class; culprits
 (exactly these ranks) or culprits_allowed (any of these or none); where known subclass, boundary and progress (right
-answers), seq and op of the first divergence, hosts_all, and mentions (patterns in the verdict's own statements).
+answers), seq, op and missing of the first divergence, hosts_all, and mentions (patterns in the verdict's own words).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rankmuster.diagnose.run import diagnose
 from rankmuster.evidence.bundle import load
 from rankmuster.model.fault import Role
 from rankmuster.model.verdict import Verdict
+from wording import slips
 
 CASES = sorted(path.parent for path in (Path(__file__).parent / "cases").glob("*/truth.json"))
 
@@ -49,6 +50,8 @@ def wrongs(verdict: Verdict, truth: dict[str, Any]) -> list[str]:
         found.append(f"first divergence {first}, not #{truth['seq']}")
     if "op" in truth and (first is None or first.op != truth["op"]):
         found.append(f"first divergence {first}, not {truth['op']}")
+    if "missing" in truth and (first is None or list(first.missing) != truth["missing"]):
+        found.append(f"first divergence {first}, not missing {truth['missing']}")
     own = json.loads(verdict.model_dump_json(by_alias=True, exclude={"planes"}))
     own["findings"] = [finding["statement"] for finding in own["findings"]]
     text = json.dumps(own, ensure_ascii=False)
@@ -61,6 +64,7 @@ def test_the_verdict_is_what_happened(case: Path) -> None:
     truth = json.loads((case / "truth.json").read_text())
     verdict = diagnose(load(case / "input.tar.zst")).verdict
     assert wrongs(verdict, truth) == []
+    assert slips(verdict) == []
     expected = {"healthy": 0, "inconclusive": 2, "blind": 2}.get(verdict.class_.value, 1)
     assert verdict.exit_status == expected
 

@@ -18,6 +18,7 @@ from rankmuster.diagnose.run import diagnose
 from rankmuster.evidence.bundle import load
 from rankmuster.model.fault import Role
 from rankmuster.model.verdict import Verdict
+from wording import slips
 
 REPORTS = sorted(path.parent for path in (Path(__file__).parent / "reports").glob("*/truth.json"))
 
@@ -51,3 +52,4 @@ def test_the_verdict_fits_the_report(report: Path) -> None:
     said = words(verdict)
     missing = [pattern for pattern in truth["mentions"] if not re.search(pattern, said)]
     assert not missing, said
+    assert slips(verdict) == []

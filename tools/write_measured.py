@@ -27,12 +27,12 @@ CASES = sorted(path.parent for path in (ROOT / "tests" / "cases").glob("*/truth.
 
 HEAD = """# What was measured
 
-Written by `python tools/write_measured.py`; no figure is typed in by hand.
+Written by `python tools/write_measured.py`, which computes the tables below.
 
 ## Captures on GPUs
 
 `tools/capture` ran a small serving-like loop (tensor parallel over four or two ranks, or two by two with pipeline
-stages; NCCL 2.28.9, torch 2.11.0+cu130, driver 580.159, CUDA 13.0) on four NVIDIA H200 of one virtual machine on
+stages; NCCL 2.28.9, torch 2.11.0+cu130, driver 580.159.04, CUDA 13.0) on four NVIDIA H200 of one virtual machine on
 2026-11-29, with NVLink multicast off, and made one fault per run. The given captures are of the same kind of machine.
 Each is kept in `tests/cases` with what is right, and `make test` compares the verdict with it.
 
@@ -43,6 +43,7 @@ What the captures of this sitting taught:
 - A rank that is 7 ms late per step can be invisible in the all-reduce alone: one peer waits in the broadcast before it.
 - A send that is skipped once does not stop a pipeline whose next send fits: it runs on, shifted by one.
 - In a store time-out before the first collective the rank that waited exits first, and the absent one lives.
+- In a pipeline with one slow rank the tensor group of the other stage looks late as well: its rank is held in a send.
 - A dump with stacks of 2,000 entries took 5 to 9 s from the request to the file; the recorder's window then often lies
   wholly inside the time it disturbed.
 
@@ -76,7 +77,7 @@ def verdicts() -> str:
 def lateness() -> str:
     """What late arrival measures where durations exist, the time before any dump only."""
     lines = [
-        "| case | group | rank | share of wall time | in waits over 1 ms | of all waiting | buckets with waiting | rounds |",
+        "| case | group | rank | share of wall time | in long waits | of all waiting | steady | rounds |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for case in CASES:
@@ -102,7 +103,8 @@ def timing() -> str:
     table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     when = datetime.date.today().isoformat()
     where = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    return f"## Time and memory\n\n`make bench`, {when}, {where}; best of three, other work on the machine.\n\n```\n{table}```\n"
+    told = f"`make bench`, {when}, {where}; best of three, other work on the machine."
+    return f"## Time and memory\n\n{told}\n\n```\n{table}```\n"
 
 
 def main() -> None:

@@ -54,3 +54,21 @@ def test_a_culprit_by_hardware_alone_says_what_else_would_decide_nothing_false()
     gpus = samples([(10, dict.fromkeys(ALL, MOVE)), (40, {**dict.fromkeys(ALL, SPIN), 2: IDLE})], list_pids=False)
     verdict = verdict_of([instance(), *STALLED, gpus])
     assert "process on the GPU" not in "\n".join(finding.statement for finding in verdict.findings)
+
+
+def test_where_nobody_is_named_the_summary_says_what_was_found() -> None:
+    hosts = ["10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.2"]
+    polls = [
+        ras_json(T0 + at, [Comm(ALL, even(ALL, 1000), missing=gone)], node=node, hosts=hosts)
+        for at in (18, 28, 38)
+        for node, gone in (("a", (2, 3)), ("b", (0, 1)))
+    ]
+    cut = verdict_of([instance(4, None, hosts, last_look=T0 + 51), *STALLED, *polls])
+    assert cut.summary.startswith("transport_stall/path_lost: link 10.0.0.1 - 10.0.0.2: RAS asked on both sides")
+    assert [suspect.link for suspect in cut.suspects if suspect.kind.value == "link"] == ["10.0.0.1 - 10.0.0.2"]
+
+
+def test_several_culprits_are_told_in_the_plural() -> None:
+    spin = samples([(10, dict.fromkeys(range(6), MOVE)), (40, {**dict.fromkeys(range(6), SPIN), 2: IDLE, 4: IDLE})])
+    summary = verdict_of([instance(6), *STALLED, spin]).summary
+    assert "ranks 2, 4: each has an idle GPU" in summary

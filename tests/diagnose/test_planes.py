@@ -43,7 +43,7 @@ def test_ras_that_was_asked_in_vain_is_silent_and_one_that_fell_silent_says_so()
     state, note = plane([ras_error(T0 + 5), ras_error(T0 + 15)], "ras")
     assert (state, "2 times" in note) == ("silent", True)
     state, note = plane([ras_text(T0, Comm(ALL, even(ALL, 600))), ras_error(T0 + 15)], "ras")
-    assert (state, "1 more were not answered" in note) == ("spoke", True)
+    assert (state, "1 more was not answered" in note) == ("spoke", True)
 
 
 def test_ras_before_any_communicator_is_blind() -> None:
@@ -71,3 +71,16 @@ def test_pages_that_say_little_say_why() -> None:
     assert "no progress" in plane([vllm_page(T0, 1000)], "engine")[1]
     assert "before the end" in plane([*steady_pages(T0, 10), ras_json(T0 + 60, [Comm(ALL, even(ALL, 1))])], "engine")[1]
     assert plane([Blob("page.prom", vllm_page(T0, 1000).data)], "engine")[0] == "silent"
+
+
+def test_a_plane_that_was_asked_in_vain_gives_its_collectors_reason() -> None:
+    manifest = Blob(
+        "manifest.json",
+        b'{"schema": "rankmuster.bundle/1", "collectors": {"ras": "connection refused.", "engine": "answered"}}',
+    )
+    state, note = plane([manifest], "ras")
+    assert (state, note) == (
+        "silent",
+        "asked in vain, its collector says: connection refused (no RAS reply in the evidence)",
+    )
+    assert "asked in vain" not in plane([manifest], "engine")[1]

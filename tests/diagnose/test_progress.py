@@ -24,6 +24,7 @@ from build_evidence import (
     steady_pages,
     verdict_of,
     vllm_page,
+    watchdog,
 )
 
 from rankmuster.evidence.blob import Blob
@@ -187,3 +188,11 @@ def test_spinning_that_outlives_the_pages_is_a_stop() -> None:
     spin = samples([(25, dict.fromkeys(ALL, MOVE)), (35, {**dict.fromkeys(ALL, SPIN), 2: IDLE})])
     verdict = verdict_of([instance(last_look=T0 + 60), *steady_pages(T0, 20), spin])
     assert (verdict.progress.value, culprits(verdict)) == ("stopped", [2])
+
+
+def test_a_watchdog_whose_time_nobody_knows_has_timed_out_all_the_same() -> None:
+    undated = log("rank0.log", watchdog(0, T0 + 30))
+    alone = verdict_of([undated])
+    assert (alone.class_.value, alone.progress.value) == ("inconclusive", "stopped")
+    beside = [vllm_page(T0 + i, 1000 + 50 * min(i, 5), 1, cache=0.1 + 0.01 * i) for i in range(30)]
+    assert verdict_of([*beside, undated]).progress.value == "stopped", "a watchdog waits longer than any prefill"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 from build_evidence import T0, instance
 
 from rankmuster.diagnose.run import MixedInstances, diagnose
+from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.bundle import gather
 
 
@@ -36,3 +38,12 @@ def test_two_looks_at_one_incarnation_are_one_and_the_last_counts() -> None:
     verdict = diagnose(gather([first, last])).verdict
     assert verdict.window.end == T0 + 20
     assert [suspect.rank for suspect in verdict.suspects if suspect.role.value == "culprit"] == [1]
+
+
+def test_each_node_may_describe_its_own_ranks() -> None:
+    whole = json.loads(instance().data)
+    parts = []
+    for name, ranks in (("a", (0, 1)), ("b", (2, 3))):
+        part = {**whole, "processes": [p for p in whole["processes"] if p["rank"] in ranks]}
+        parts.append(Blob(f"{name}/instance.json", json.dumps(part).encode()))
+    assert [rank.rank for rank in diagnose(gather(parts)).job.ranks] == [0, 1, 2, 3]

@@ -14,15 +14,25 @@ from build_evidence import (
     flat_pages,
     instance,
     kernel,
+    log,
     pid,
     ras_json,
     said,
     samples,
     steady_pages,
+    traceback,
     verdict_of,
 )
 
+from rankmuster.diagnose.context import build
+from rankmuster.diagnose.finding import Finding, accuse
+from rankmuster.diagnose.progress import ProgressView
+from rankmuster.diagnose.thresholds import DEFAULTS
+from rankmuster.diagnose.weigh import Outcome, weigh
 from rankmuster.evidence.blob import Blob
+from rankmuster.evidence.bundle import gather
+from rankmuster.model.fault import Confidence, Progress, Subkind
+from rankmuster.model.plane import Plane
 
 ALL = (0, 1, 2, 3)
 STALLED = [*steady_pages(T0, 10), *flat_pages(T0 + 11, 40, 1500)]
@@ -97,3 +107,50 @@ def test_one_witness_of_health_is_likely_and_two_confirm_it() -> None:
     assert disagreeing.class_.value == "healthy"
     assert disagreeing.confidence is not None
     assert disagreeing.confidence.value == "likely", "the engine's own counters stand still"
+
+
+def accusing(
+    plane: Plane, confidence: Confidence, subkind: Subkind = Subkind.MISSING_ENTER, **fields: object
+) -> Finding:
+    return Finding(plane.value, plane, f"{plane.value} says so", (), accuse(subkind, confidence, **fields))
+
+
+def weighed(*findings: Finding) -> Outcome:
+    context = build(gather([instance()]), DEFAULTS)
+    return weigh(context, list(findings), ProgressView(Progress.STOPPED, True, (), "", ()))
+
+
+def test_suspicions_of_different_ranks_do_not_confirm_each_other() -> None:
+    one = accusing(Plane.RAS, Confidence.LIKELY, suspects=(0, 1))
+    assert weighed(one, accusing(Plane.FLIGHT, Confidence.LIKELY, suspects=(2, 3))).confidence is Confidence.LIKELY
+    assert weighed(one, accusing(Plane.FLIGHT, Confidence.LIKELY, suspects=(1, 2))).confidence is Confidence.CONFIRMED
+    link = accusing(Plane.KERNEL, Confidence.LIKELY, Subkind.LINK_ERROR, hosts=("a",))
+    other = accusing(Plane.NCCL_LOG, Confidence.LIKELY, Subkind.PATH_LOST, hosts=("b", "c"))
+    assert weighed(link, other).confidence is Confidence.LIKELY
+
+
+def test_a_lead_confirms_nothing() -> None:
+    sure = accusing(Plane.RAS, Confidence.LIKELY, culprits=(2,))
+    lead = accusing(Plane.HARDWARE, Confidence.POSSIBLE, culprits=(2,))
+    assert weighed(sure, lead).confidence is Confidence.LIKELY
+    assert weighed(sure, accusing(Plane.HARDWARE, Confidence.LIKELY, culprits=(2,))).confidence is Confidence.CONFIRMED
+
+
+def test_the_exit_and_its_exception_head_the_verdict_before_what_follows_from_them() -> None:
+    """The rank's process leaves its GPU a second before its exit is noted: the exit still says more."""
+    left = samples([(10, dict.fromkeys(ALL, MOVE)), (40, {0: SPIN, 1: SPIN, 2: SPIN})])
+    gpu3 = samples([(10, {3: MOVE}), (2, {3: IDLE})])
+    log3 = log("rank3.log", *traceback(3, "ValueError: a negative temperature", T0 + 11.2))
+    blobs = [instance(4, {3: (1, T0 + 12.5)}, last_look=T0 + 60), *STALLED]
+    verdict = verdict_of([*blobs, Blob(left.path, left.data + gpu3.data), log3, ras_json(T0 + 9, [])])
+    assert culprits(verdict) == [3]
+    assert "exit code 1 (ValueError: a negative temperature)" in verdict.summary
+    assert "exit code 1" in verdict.suspects[0].why
+    assert verdict.window.fault_at == T0 + 12.5
+
+
+def test_what_made_it_slow_is_set_aside_for_that_reason_once_it_is_stopped() -> None:
+    slow = accusing(Plane.FLIGHT, Confidence.LIKELY, Subkind.PERSISTENT, culprits=(1,), stop=False)
+    ((finding, reason),) = weighed(slow).set_aside
+    assert finding is slow
+    assert "is stopped" in reason

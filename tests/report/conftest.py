@@ -122,7 +122,7 @@ def make_job(host: str = HOST, group: str = "default_pg") -> Job:
         table = replace(table, groups=(FlightGroup("0", group, MEMBERS, 0),))
         dumps[rank] = dump(rank, table)
         facts[rank] = DumpFacts(rank, dumps[rank].source, LOOK, "manifest", False, False, len(table), True, True)
-        views[0, rank] = RankGroupView(rank, issued, SEQ - 1, 740, tuple(range(SEQ, issued + 1)))
+        views[0, rank] = RankGroupView(rank, issued, SEQ - 1)
     counts = {rank: SEQ - 1 if rank == MISSING else SEQ + 4 for rank in MEMBERS}
     return Job(
         facts=None,

@@ -7,8 +7,9 @@ import math
 import pytest
 
 from rankmuster.model.fault import FaultClass, Role, SuspectKind
+from rankmuster.model.ranks_text import rank_ranges
 from rankmuster.model.verdict import Suspect, Verdict
-from rankmuster.report.words import accused, clock, named, rank_ranges, rate_kib, span, who
+from rankmuster.report.words import accused, clock, named, rate_kib, span, who
 
 
 def test_ranks_are_folded_to_ranges() -> None:
@@ -51,3 +52,8 @@ def test_units_fit_the_size() -> None:
         "2 h 5 min",
     ]
     assert [rate_kib(value) for value in (0, 2048, 3 * 1024**2)] == ["0 KiB/s", "2.0 MiB/s", "3.0 GiB/s"]
+
+
+def test_a_link_is_named() -> None:
+    link = Suspect(kind=SuspectKind.LINK, link="10.77.0.1 - 10.77.0.2", role=Role.SUSPECT, why="the path in question")
+    assert who(link) == "link 10.77.0.1 - 10.77.0.2"

@@ -42,16 +42,14 @@ def coalesced(
 ) -> tuple[Flags, dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
     """Children per terminator: those of collectives, and those of batches of sends and receives."""
     child = np.zeros(len(group), dtype=bool)
+    before = _before(group)
     collectives: dict[int, tuple[int, ...]] = {}
     batches: dict[int, tuple[int, ...]] = {}
     for row in np.flatnonzero(terminator).tolist():
         found: list[int] = []
-        previous = row - 1
+        previous = before[row]
         p2p_batch: bool | None = None
         while previous >= 0:
-            if group[previous] != group[row]:
-                previous -= 1
-                continue
             if terminator[previous]:
                 break
             is_p2p = bool(p2p_flag[previous])
@@ -60,10 +58,20 @@ def coalesced(
             if is_p2p != p2p_batch or (not is_p2p and seq[previous] != seq[row]):
                 break
             found.append(previous)
-            previous -= 1
+            previous = before[previous]
         if p2p_batch:
             batches[row] = tuple(reversed(found))
         elif found:
             collectives[row] = tuple(reversed(found))
             child[found] = True
     return child, collectives, batches
+
+
+def _before(group: Ints) -> list[int]:
+    """Per row the row before it in the same group, -1 for a group's first."""
+    last: dict[int, int] = {}
+    found = []
+    for row, index in enumerate(group.tolist()):
+        found.append(last.get(index, -1))
+        last[index] = row
+    return found

@@ -160,6 +160,32 @@ ENTRIES = (
         ("df -h /dev/shm; ls /dev/shm | head", "grep -i 'locked memory' /proc/PID/limits"),
     ),
     Entry(
+        Subkind.MISCONFIGURED,
+        "The start was refused for how it was set up: two ranks on one GPU, a port that is taken, a network or plugin "
+        "that is asked for and not there, a file that cannot be read, a driver too old for the program.",
+        (
+            (Subkind.RESOURCE_LIMIT, "there a limit is reached; here more of it would not help"),
+            (Subkind.NO_INTERFACE, "the one setting that has a name of its own: NCCL_SOCKET_IFNAME fits nothing"),
+            (Subkind.VERSION_MISMATCH, "there the ranks differ from each other; here one host alone would fail too"),
+            (Subkind.GPU_LOST, "there a GPU that was there is gone; here it was never given, or given twice"),
+        ),
+        (
+            (Plane.NCCL_LOG, "`Duplicate GPU detected`, `network … not found`, `XML Parse error`"),
+            (
+                Plane.FRAMEWORK_LOG,
+                "`address already in use`, `driver version is insufficient`, CUDA errors 35, 100, 803",
+            ),
+        ),
+        (RAS_BLIND, FLIGHT_BLIND, ENGINE_BLIND),
+        (
+            "a launcher that gives every rank GPU 0, or more ranks than GPUs",
+            "NCCL_NET, NCCL_NET_PLUGIN or NCCL_TOPO_FILE taken over from another cluster",
+            "a store of an earlier attempt that still listens on MASTER_PORT",
+            "an image whose CUDA is newer than the host's driver",
+        ),
+        ("env | grep -E 'NCCL_|CUDA_|MASTER_|RANK'", "ss -ltnp 'sport = :MASTER_PORT'", "nvidia-smi -L"),
+    ),
+    Entry(
         Subkind.FABRIC_NOT_READY,
         "The node's NVLink fabric is not ready: the Fabric Manager, the IMEX service or the switches have not finished "
         "or have lost their state, so GPUs cannot be joined.",

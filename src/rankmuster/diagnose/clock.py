@@ -60,6 +60,15 @@ def _with_year(seconds: float, reference: float) -> float | None:
     return best
 
 
+def written(stamp: Stamp) -> str:
+    """A time as the evidence has it: `2026-03-02 08:14:54 of its host's clock`, `44930 s after its host's boot`."""
+    if stamp.kind is StampKind.UPTIME:
+        return f"{stamp.seconds:.0f} s after its host's boot"
+    shape = "%m-%d %H:%M:%S" if stamp.kind is StampKind.LOCAL_NO_YEAR else "%Y-%m-%d %H:%M:%S"
+    text = datetime.fromtimestamp(stamp.seconds, tz=timezone.utc).strftime(shape)
+    return f"{text} UTC" if stamp.kind is StampKind.UNIX else f"{text} of its host's clock"
+
+
 def anchor(
     known: Iterable[float],
     pairs: Iterable[tuple[Stamp, float, float]],

@@ -5,10 +5,13 @@ from __future__ import annotations
 from rankmuster.diagnose import ends
 from rankmuster.diagnose import planes as plane_reports
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.finding import Accusation, Finding, ranks_text
+from rankmuster.diagnose.finding import Accusation, Finding, Gpu
+from rankmuster.diagnose.phase import phase
 from rankmuster.diagnose.progress import ProgressView, witnesses
 from rankmuster.diagnose.recovery import recovery_for
+from rankmuster.diagnose.summary import summary
 from rankmuster.diagnose.weigh import Outcome
+from rankmuster.diagnose.would_decide import would_decide
 from rankmuster.model.fault import Confidence, FaultClass, Phase, Progress, Role, Scope, Subkind, SuspectKind
 from rankmuster.model.job import Rank
 from rankmuster.model.plane import Plane, PlaneReport, PlaneState
@@ -46,15 +49,15 @@ def conclude(context: Context, findings: list[Finding], view: ProgressView, outc
             "subclass": subkind,
             "confidence": confidence,
             "scope": (accusation.scope or Scope.INSTANCE) if accusation is not None else Scope.INSTANCE,
-            "phase": _phase(accusation, progress),
-            "summary": _summary(context, fault, subkind, accusation, view, progress),
+            "phase": phase(context, accusation, progress),
+            "summary": summary(context, fault, subkind, outcome, view, progress),
             "suspects": suspects,
             "suspect_hosts": _hosts(context, accusation),
             "first_divergence": _divergence(outcome),
             "findings": _records(everything, outcome),
             "planes": tuple(PlaneRecord(plane=row.plane, state=row.state, note=row.note) for row in reports),
             "recovery": recovery_for(fault, subkind),
-            "would_decide": _would_decide(everything, outcome, fault, reports),
+            "would_decide": would_decide(everything, outcome, fault, reports),
             "unread": tuple(p.source for p in context.evidence.problems if p.kind is ProblemKind.UNREAD),
             "problems": tuple(
                 f"{p.kind.value}: {p.source}: {p.message}"
@@ -92,14 +95,6 @@ def _class_of(
     return FaultClass.INCONCLUSIVE, None, None, progress
 
 
-def _phase(accusation: Accusation | None, progress: Progress) -> Phase:
-    if accusation is not None:
-        return accusation.phase
-    if progress is Progress.DRAINING:
-        return Phase.TEARDOWN
-    return Phase.INIT if progress is Progress.STARTING else Phase.SERVING
-
-
 def _fault_at(context: Context, outcome: Outcome, view: ProgressView) -> float | None:
     accusation = outcome.accusation
     if accusation is not None and accusation.at is not None:
@@ -123,6 +118,13 @@ def _person(rank: Rank, role: Role, why: str) -> Suspect:
     )
 
 
+def _device(gpu: Gpu) -> Suspect:
+    """A GPU that is at fault, or the process that lost its context on one that is not."""
+    kind = SuspectKind.GPU if gpu.pid is None else SuspectKind.PROCESS
+    role = Role.CULPRIT if gpu.broken or gpu.pid is not None else Role.SUSPECT
+    return Suspect(kind=kind, host=gpu.host, pid=gpu.pid, gpu=gpu.name, role=role, why=gpu.why)
+
+
 def _suspects(context: Context, accusation: Accusation) -> tuple[Suspect, ...]:
     found: list[Suspect] = []
     known = context.roster.ranks_by_number
@@ -135,14 +137,14 @@ def _suspects(context: Context, accusation: Accusation) -> tuple[Suspect, ...]:
     for number in accusation.suspects:
         found.append(_person(rank(number), Role.SUSPECT, accusation.why.get(number, "")))
     for gpu in accusation.gpus:
-        found.append(Suspect(kind=SuspectKind.GPU, host=gpu.host, gpu=gpu.name, role=Role.CULPRIT, why=gpu.why))
+        found.append(_device(gpu))
     if not accusation.culprits and not accusation.suspects and not accusation.gpus:
         for host in accusation.hosts:
             found.append(
                 Suspect(kind=SuspectKind.NODE, host=host, role=Role.SUSPECT, why="an end of the path in question")
             )
         for link in accusation.links:
-            found.append(Suspect(kind=SuspectKind.LINK, role=Role.SUSPECT, why=link))
+            found.append(Suspect(kind=SuspectKind.LINK, link=link, role=Role.SUSPECT, why="the path in question"))
     named = {*accusation.culprits, *accusation.suspects}
     for number in [victim for victim in dict.fromkeys(accusation.victims) if victim not in named][:MAX_VICTIMS]:
         found.append(_person(rank(number), Role.VICTIM, "waits for the others"))
@@ -184,8 +186,9 @@ def _records(findings: list[Finding], outcome: Outcome) -> tuple[FindingRecord, 
             lead is not None and finding.detector == lead.detector and finding.statement == lead.statement
         )
         statement = finding.statement
-        if any(finding is aside for aside in outcome.set_aside):
-            statement += " (set aside: other planes show that the instance is not stopped)"
+        aside = next((reason for other, reason in outcome.set_aside if other is finding), None)
+        if aside is not None:
+            statement += f" (set aside: {aside})"
         records.append(
             FindingRecord(
                 detector=finding.detector,
@@ -196,63 +199,3 @@ def _records(findings: list[Finding], outcome: Outcome) -> tuple[FindingRecord, 
             )
         )
     return tuple(sorted(records, key=lambda record: not record.led_to_verdict))
-
-
-def _would_decide(
-    findings: list[Finding], outcome: Outcome, fault: FaultClass, reports: tuple[PlaneReport, ...]
-) -> tuple[str, ...]:
-    if outcome.lead is not None and outcome.confidence is Confidence.CONFIRMED:
-        return ()
-    if fault is FaultClass.HEALTHY:
-        return ()
-    asked = [finding.would_decide for finding in findings if finding.would_decide is not None]
-    if fault in (FaultClass.INCONCLUSIVE, FaultClass.BLIND):
-        asked += [
-            f"{row.plane.value}: {WOULD_HELP[row.plane]}"
-            for row in reports
-            if row.state is not PlaneState.SPOKE and row.plane in WOULD_HELP
-        ]
-    return tuple(dict.fromkeys(asked))
-
-
-WOULD_HELP = {
-    Plane.RAS: "two verbose status replies, ten seconds apart, from every node",
-    Plane.FLIGHT: "the dumps of all ranks, taken while it hangs",
-    Plane.HARDWARE: "utilisation and link byte counters per GPU over ten seconds",
-    Plane.ENGINE: "the engine's metrics page, several times over ten seconds",
-    Plane.NCCL_LOG: "NCCL_DEBUG=INFO logs of every rank from their start",
-    Plane.FRAMEWORK_LOG: "stderr of every rank",
-    Plane.PLATFORM: "exit codes and times of all processes",
-    Plane.KERNEL: "the kernel logs of all nodes",
-}
-"""What each silent plane would need to speak."""
-
-
-def _summary(
-    context: Context,
-    fault: FaultClass,
-    subkind: Subkind | None,
-    accusation: Accusation | None,
-    view: ProgressView,
-    progress: Progress,
-) -> str:
-    if accusation is None:
-        if progress is Progress.DRAINING:
-            return f"{fault.value}: all processes ended with exit code 0: shut down, or finished"
-        return f"{fault.value}: {view.reason}"
-    name = f"{fault.value}/{subkind.value}" if subkind is not None else fault.value
-    if accusation.culprits:
-        who = ranks_text(accusation.culprits)
-        rank = context.job.rank(accusation.culprits[0])
-        if len(accusation.culprits) == 1 and rank.host is not None:
-            who += f" on {rank.host}"
-            who += f" (pid {rank.pid}, GPU {rank.gpu})" if rank.pid is not None and rank.gpu is not None else ""
-        reason = accusation.why.get(accusation.culprits[0], "")
-        return f"{name}: {who} {reason}".strip()
-    if accusation.gpus:
-        gpu = accusation.gpus[0]
-        return f"{name}: GPU {gpu.name}" + (f" on {gpu.host}" if gpu.host else "") + f": {gpu.why}"
-    if accusation.suspects:
-        return f"{name}: {ranks_text(accusation.suspects)} under suspicion, nobody convicted"
-    places = ", ".join(accusation.links or accusation.hosts)
-    return f"{name}: {places}" if places else f"{name}: no single rank stands out"

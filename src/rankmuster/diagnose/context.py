@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from rankmuster.diagnose import flight_groups, host_clocks, log_rolls, looks, lookup, roll
+from rankmuster.diagnose import flight_groups, host_clocks, log_rolls, looks, lookup, roll, window
 from rankmuster.diagnose.clock import Clock, anchor
 from rankmuster.diagnose.flight_rows import FlightRows, rows_of
 from rankmuster.diagnose.lookup import Roster
@@ -14,11 +16,10 @@ from rankmuster.diagnose.thresholds import Thresholds
 from rankmuster.evidence.bundle import Evidence
 from rankmuster.model.engine import EnginePage
 from rankmuster.model.flight import FlightDump
-from rankmuster.model.frameworklog import DumpNotice, LogSpan, WatchdogTimeout, WorkStatus
+from rankmuster.model.frameworklog import DumpNotice, EngineWatchdog, WatchdogTimeout, WorkStatus
 from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.instance import InstanceFacts, ManifestFacts
 from rankmuster.model.job import DumpFacts, Job
-from rankmuster.model.nccllog import NcclLogFile
 from rankmuster.model.ras import RasPoll
 from rankmuster.model.stamp import Stamp, StampKind
 
@@ -31,7 +32,14 @@ DUMP_PATIENCE = 600.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Context:
-    """One diagnosis's evidence, aligned. `stray_tracks`: GPUs that no rank could be tied to."""
+    """One diagnosis's evidence, aligned. `stray_tracks`: GPUs that no rank could be tied to.
+
+    `timeouts`: torch's watchdog lines, with a time or without: whether one timed out is told by these. `first_timeout`,
+    `first_alarm`: unix seconds of the first of them, and of the first alarm of watchdog or engine; None where there is
+    none or no stamp can be anchored, so they order events and say nothing by their absence.
+    `last_look`: unix seconds of the last look at the instance, None where no collector noted one.
+    `memo`: what `memo.once` remembers.
+    """
 
     evidence: Evidence
     limits: Thresholds
@@ -48,12 +56,25 @@ class Context:
     stray_tracks: tuple[GpuTrack, ...]
     timeouts: tuple[WatchdogTimeout, ...]
     first_timeout: float | None
+    first_alarm: float | None
+    last_look: float | None
     window: tuple[float | None, float | None]
     job: Job
+    memo: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)
 
     def time(self, stamp: Stamp | None) -> float | None:
         """Unix seconds of a stamp, where it can be anchored."""
         return self.clock.unix(stamp)
+
+    def after_last_look(self, stamp: Stamp | None) -> bool:
+        """Whether a line was written when nobody looked any more: by whoever took the instance down.
+
+        A stamp without fractions stands for its whole second.
+        """
+        at = self.time(stamp)
+        if at is None or self.last_look is None:
+            return False
+        return at > self.last_look or (at.is_integer() and at >= math.floor(self.last_look))
 
     @property
     def world(self) -> tuple[int, ...]:
@@ -68,8 +89,7 @@ class Context:
 
 def build(evidence: Evidence, limits: Thresholds) -> Context:
     """Aligns all evidence (DESIGN, "Align")."""
-    # Of several looks at one incarnation the last one counts.
-    facts = max(evidence.of(InstanceFacts), key=lambda item: item.last_look or 0.0, default=None)
+    facts = _facts(evidence.of(InstanceFacts))
     manifests = evidence.of(ManifestFacts)
     dumps = _ranked(evidence.of(FlightDump), manifests)
     newest, older, _ = looks.newest_per_rank(dumps)
@@ -92,8 +112,10 @@ def build(evidence: Evidence, limits: Thresholds) -> Context:
     polls = tuple(sorted(evidence.of(RasPoll), key=lambda poll: (clock.unix(poll.time) or 0.0, poll.source)))
     pages = tuple(sorted(evidence.of(EnginePage), key=lambda page: (clock.unix(page.time) or 0.0, page.source)))
     tracks, stray = _tracks(evidence.of(GpuTrack), roster)
-    timeout_times = [time for time in (clock.unix(line.origin.stamp) for line in timeouts) if time is not None]
-    window = _window(evidence, facts, clock, rows, polls, pages)
+    first_timeout = window.first(clock, timeouts)
+    first_alarm = window.first(clock, (*timeouts, *(line for line in evidence.of(EngineWatchdog) if not line.weak)))
+    last_look = window.last_look(evidence, facts, clock, polls, pages)
+    covered = window.covered(evidence, facts, clock, rows, polls, pages, last_look)
     sound = tuple(poll for poll in polls if not poll.corrupt)
     job = Job(
         facts=facts,
@@ -107,9 +129,9 @@ def build(evidence: Evidence, limits: Thresholds) -> Context:
         pages=pages,
         tracks=tracks,
         local_groups=local_groups,
-        first_timeout=min(timeout_times, default=None),
+        first_timeout=first_timeout,
         clock_offsets=host_clocks.estimate(table, roster),
-        window=window,
+        window=covered,
     )
     return Context(
         evidence=evidence,
@@ -126,10 +148,25 @@ def build(evidence: Evidence, limits: Thresholds) -> Context:
         tracks=tracks,
         stray_tracks=stray,
         timeouts=timeouts,
-        first_timeout=min(timeout_times, default=None),
-        window=window,
+        first_timeout=first_timeout,
+        first_alarm=first_alarm,
+        last_look=last_look,
+        window=covered,
         job=job,
     )
+
+
+def _facts(descriptions: tuple[InstanceFacts, ...]) -> InstanceFacts | None:
+    """One description: of several looks the last one counts, and processes that only others list are added."""
+    if not descriptions:
+        return None
+    newest = max(descriptions, key=lambda item: item.last_look or 0.0)
+    known = {process.rank for process in newest.processes}
+    others = {process.rank: process for item in descriptions for process in item.processes if process.rank not in known}
+    if not others:
+        return newest
+    processes = sorted((*newest.processes, *others.values()), key=lambda process: process.rank)
+    return replace(newest, processes=tuple(processes))
 
 
 def _ranked(dumps: tuple[FlightDump, ...], manifests: tuple[ManifestFacts, ...]) -> list[FlightDump]:
@@ -164,13 +201,9 @@ def _clock(
                 pairs.append((stamp, flight.newest - LOOK_SLACK, flight.newest + DUMP_PATIENCE))
     if not pairs and facts and facts.last_look is not None:
         # The last line of a log is hardly older than ten minutes at the last look, and never younger.
-        ends = [span.last for span in _spans(evidence) if span.last is not None]
+        ends = [span.last for span in window.spans(evidence) if span.last is not None]
         pairs = [(stamp, facts.last_look - DUMP_PATIENCE, facts.last_look + LOOK_SLACK) for stamp in ends]
     return anchor(known, pairs)
-
-
-def _spans(evidence: Evidence) -> list[LogSpan | NcclLogFile]:
-    return [*evidence.of(LogSpan), *evidence.of(NcclLogFile)]
 
 
 def _unix_stamps(evidence: Evidence) -> list[Stamp]:
@@ -179,29 +212,14 @@ def _unix_stamps(evidence: Evidence) -> list[Stamp]:
 
 
 def _tracks(tracks: tuple[GpuTrack, ...], roster: Roster) -> tuple[dict[int, GpuTrack], tuple[GpuTrack, ...]]:
-    """GPU samples to ranks: by UUID, by bus id and host, by host and index, by the process seen on the GPU."""
+    """GPU samples to ranks: by UUID, by bus id and host, by host and index, by the process seen on the GPU.
+
+    Each way must lead to one rank: where two hosts have a GPU 0, samples that name no host belong to neither.
+    """
     found: dict[int, GpuTrack] = {}
     stray: list[GpuTrack] = []
-    hosts = {rank.host for rank in roster.ranks}
     for track in tracks:
-        host = roster.host(track.host)
-        rank = next(
-            (
-                rank.rank
-                for rank in roster.ranks
-                if rank.rank not in found
-                and (
-                    (track.uuid is not None and rank.gpu_uuid == track.uuid)
-                    or (track.bus_id is not None and rank.bus_id == track.bus_id and rank.host in (host, None))
-                    or (rank.gpu == track.gpu and (rank.host == host or host is None or len(hosts) == 1))
-                )
-            ),
-            None,
-        )
-        if rank is None:
-            pids = {pid for seen in track.pids if seen for pid in seen}
-            owners = {owner for owner in (roster.of_process(host, pid) for pid in pids) if owner is not None}
-            rank = owners.pop() if len(owners) == 1 else None
+        rank = next((rank for rank in _owners(track, roster) if rank is not None), None)
         if rank is None or rank in found:
             stray.append(track)
         else:
@@ -209,22 +227,24 @@ def _tracks(tracks: tuple[GpuTrack, ...], roster: Roster) -> tuple[dict[int, Gpu
     return found, tuple(stray)
 
 
-def _window(
-    evidence: Evidence,
-    facts: InstanceFacts | None,
-    clock: Clock,
-    rows: Mapping[int, FlightRows],
-    polls: tuple[RasPoll, ...],
-    pages: tuple[EnginePage, ...],
-) -> tuple[float | None, float | None]:
-    stamps = [poll.time for poll in polls] + [page.time for page in pages]
-    times = [time for time in map(clock.unix, stamps) if time]
-    for track in evidence.of(GpuTrack):
-        if len(track.time):
-            times += [float(track.time[0]), float(track.time[-1])]
-    for span in _spans(evidence):
-        times += [time for time in (clock.unix(span.first), clock.unix(span.last)) if time]
-    times += [flight.newest for flight in rows.values() if flight.newest]
-    if facts:
-        times += [time for time in (facts.started_at, facts.last_look) if time]
-    return (min(times), max(times)) if times else (None, None)
+def _owners(track: GpuTrack, roster: Roster) -> Iterator[int | None]:
+    """The rank that each way of knowing one leads to, the surest way first."""
+    host = roster.host(track.host)
+    alone = len({rank.host for rank in roster.ranks}) == 1
+    yield _only(rank.rank for rank in roster.ranks if track.uuid is not None and rank.gpu_uuid == track.uuid)
+    # A GPU of another UUID is another GPU, whatever its index.
+    others = [rank for rank in roster.ranks if None in (track.uuid, rank.gpu_uuid) or rank.gpu_uuid == track.uuid]
+    near = [rank for rank in others if alone or host is None or rank.host == host]
+    yield _only(
+        rank.rank
+        for rank in others
+        if track.bus_id is not None and rank.bus_id == track.bus_id and (rank in near or rank.host is None)
+    )
+    yield _only(rank.rank for rank in near if rank.gpu == track.gpu)
+    pids = {pid for seen in track.pids if seen for pid in seen}
+    yield _only(owner for owner in (roster.of_process(host, pid) for pid in pids) if owner is not None)
+
+
+def _only(ranks: Iterable[int]) -> int | None:
+    found = set(ranks)
+    return found.pop() if len(found) == 1 else None

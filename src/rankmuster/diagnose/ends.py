@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from rankmuster.diagnose import engine_state, life
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.engine_state import Moves
+from rankmuster.diagnose.memo import once
 from rankmuster.diagnose.ras_view import Absence, absences
 from rankmuster.diagnose.spin import Doing, picture
+from rankmuster.evidence.exit_codes import of_status
 from rankmuster.model.frameworklog import EngineWatchdog, SignalDeath, WorkerDeath
 from rankmuster.model.kernel import OomKill
 from rankmuster.model.plane import Plane
+from rankmuster.model.stamp import Stamp
 
 AFTER_SHOCK_SIGNALS = frozenset({signal.SIGABRT, signal.SIGTERM, signal.SIGQUIT, signal.SIGINT, signal.SIGHUP})
 """Signals by which watchdogs, launchers and operators take victims down."""
@@ -25,8 +28,10 @@ CRASH_SIGNALS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.
 class End:
     """One process's end.
 
-    `code` None: it ended and nobody said how. `order`: unix seconds, None unknown. `missed`: where the time is unknown,
-    the first look at which RAS missed this process and no other. `oom`: the kernel's out-of-memory killer did it.
+    `code` None: it ended and nobody said how. `order`: unix seconds, None unknown. `text`: the line that says so, empty
+    where no line does. `missed`: where the time is unknown, the first look at which RAS missed this process and no
+    other. `oom`: the kernel's out-of-memory killer did it. `stamp`: the time as written, which orders ends of one
+    source where no unix time is known.
     """
 
     rank: int
@@ -38,6 +43,7 @@ class End:
     missed: float | None = None
     oom: bool = False
     after_alarm: bool = False  # the log that reports it had an alarm before
+    stamp: Stamp | None = None
 
     @property
     def killed(self) -> bool:
@@ -48,6 +54,11 @@ class End:
     def crashed(self) -> bool:
         """Whether it ended by a signal of its own making."""
         return self.code is not None and self.code < 0 and -self.code in CRASH_SIGNALS
+
+    @property
+    def how(self) -> str:
+        """`exit code 1`, `SIGKILL (out of memory)`."""
+        return code_text(self.code) + (" (out of memory)" if self.oom else "")
 
     @property
     def latest(self) -> float | None:
@@ -67,16 +78,7 @@ def code_text(code: int | None) -> str:
         return f"signal {-code}"
 
 
-def first_alarm(context: Context) -> float | None:
-    """The first time-out of torch's watchdog, or alarm of the engine's own: what ends later is a consequence."""
-    times = [
-        time
-        for line in context.evidence.of(EngineWatchdog)
-        if not line.weak and (time := context.time(line.origin.stamp)) is not None
-    ]
-    return min([*times, *([context.first_timeout] if context.first_timeout is not None else [])], default=None)
-
-
+@once
 def ends(context: Context) -> list[End]:
     """One end per rank: the supervisor's word, else a launcher's or an engine's; the kernel's above both."""
     found: dict[int, End] = {}
@@ -90,7 +92,7 @@ def ends(context: Context) -> list[End]:
                 rank.exited_at,
                 context.facts.source,
                 Plane.PLATFORM,
-                code_text(rank.exit_code),
+                "",
                 missed.get(rank.rank),
                 rank.rank in oom_flags and rank.exit_code == -signal.SIGKILL,
             )
@@ -116,8 +118,7 @@ def _take_death(
     code = death.exit_code
     if code is None and isinstance(death, SignalDeath):
         code = -death.signal
-    if code is not None and code > 128:
-        code = -(code - 128)
+    code = of_status(code) if code is not None else None
     time = context.time(death.origin.stamp)
     known = found.get(number)
     better = known is not None and known.order is None and time is not None and known.code == code
@@ -126,11 +127,12 @@ def _take_death(
             number,
             code,
             time,
-            f"{death.origin.source}#L{death.origin.line}",
+            death.origin.reference,
             Plane.FRAMEWORK_LOG,
-            death.text[:200],
+            death.text,
             missed.get(number),
             after_alarm=alarms.get(death.origin.source, death.origin.line) < death.origin.line,
+            stamp=death.origin.stamp,
         )
 
 
@@ -167,11 +169,12 @@ def _take_kill(context: Context, kill: OomKill, found: dict[int, End], missed: d
         rank,
         -signal.SIGKILL,
         context.time(kill.origin.stamp) or (known.order if known is not None else None),
-        f"{kill.origin.source}#L{kill.origin.line}",
+        kill.origin.reference,
         Plane.KERNEL,
         kill.text,
         missed.get(rank),
         oom=True,
+        stamp=known.stamp if known is not None else None,
     )
 
 
@@ -222,7 +225,7 @@ def shut_down(context: Context, found: list[End]) -> bool:
     """Whether all processes ended with exit code 0, and nobody was left waiting for those that went first."""
     if not found or len(found) != len(context.world) or any(end.code != 0 for end in found):
         return False
-    if first_alarm(context) is not None:
+    if context.first_alarm is not None:
         return False
     engine = engine_state.assess(context)
     return engine is None or engine.moves is not Moves.STALLED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -10,6 +10,9 @@ from itertools import pairwise
 import numpy as np
 
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.engine_series import Point, Series, changed, grew, series
+from rankmuster.diagnose.finding import counted
+from rankmuster.diagnose.memo import once
 from rankmuster.model.engine import EngineStream
 from rankmuster.model.frameworklog import DumpNotice
 
@@ -47,150 +50,161 @@ class EngineState:
     fresh: bool = True
 
 
-RATE_INTERVALS = 6
-"""Fewest intervals between pages on which a rate is compared with an earlier one."""
-
-
-LATE_GAPS = 2.5
-"""Ordinary gaps between two advances after which a counter no longer counts as moving, and not yet as stopped."""
-
 SECONDARY = ("prompt", "prefill")
 """Parts of names of counters that follow arrivals, not the rate of steps."""
 
-STEADY_SHARE = 0.8
-"""Share of the intervals in which a counter must move for its rate to mean anything."""
+MOMENT = 0.05
+"""Seconds that are no time to speak of."""
+
+DUMP_LEAD = 1.0
+"""Seconds before a dump is announced in which it may have slowed the job already."""
 
 
+@once
 def assess(context: Context) -> EngineState | None:
-    """The state of the worst stream of all pages; None without pages that carry a time."""
-    series: dict[str, list[tuple[float, EngineStream, str]]] = {}
-    engine = ""
-    for page in context.pages:
-        time = context.time(page.time)
-        if time is None:
-            continue
-        engine = page.engine
-        for stream in page.streams:
-            series.setdefault(stream.key, []).append((time, stream, page.source))
-    states = [state for points in series.values() if (state := _stream(context, engine, points)) is not None]
+    """The state of the worst engine that pages still tell of at their end; None without pages that carry a time."""
+    limits = context.limits
+    states = [_state(context, one) for one in series(context)]
+    end = max((state.last_page for state in states), default=0.0)
+    # A server that was scraped no longer when others still were says nothing of the end.
+    current = [
+        state
+        for state in states
+        if end - state.last_page <= max(limits.stale_page_seconds, limits.stale_page_gaps * state.page_gap)
+    ]
     order = (Moves.STALLED, Moves.SLOW, Moves.UNCLEAR, Moves.ADVANCING, Moves.IDLE)
-    return min(states, key=lambda state: order.index(state.moves), default=None)
+    return min(current, key=lambda state: order.index(state.moves), default=None)
 
 
 def stopped(context: Context) -> bool:
     """Whether the engine's counters or a watchdog show that work which should move does not."""
     state = assess(context)
-    return context.first_timeout is not None or (state is not None and state.moves is Moves.STALLED)
+    return bool(context.timeouts) or (state is not None and state.moves is Moves.STALLED)
 
 
-def _liveliest(points: list[tuple[float, EngineStream, str]]) -> str:
-    """The counter that moved most over all pages, steps before ends."""
-    first, last = points[0][1], points[-1][1]
+def _liveliest(points: Sequence[Point]) -> str:
+    """The counter that moved most over these pages, steps before ends."""
+    first, last = points[0].stream, points[-1].stream
     for before, after in ((first.steps, last.steps), (first.ends, last.ends)):
         if after:
             return max(after, key=lambda name: abs(after[name] - before.get(name, after[name])))
     return "its counters"
 
 
-def _grew(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
-    return any(name in before and value != before[name] for name, value in after.items())
-
-
-def _stream(context: Context, engine: str, points: list[tuple[float, EngineStream, str]]) -> EngineState | None:
+def _state(context: Context, one: Series) -> EngineState:
     limits = context.limits
-    times = [time for time, _, _ in points]
-    last_time, last, last_source = points[-1]
-    running, waiting = last.running or 0.0, last.waiting or 0.0
-    advances = [
-        index
-        for index in range(1, len(points))
-        if _grew(points[index - 1][1].steps, points[index][1].steps)
-        or _grew(points[index - 1][1].ends, points[index][1].ends)
-    ]
-    start = times[advances[-1]] if advances else times[0]
-    frozen = last_time - start
+    points = one.points
+    last = points[-1].stream
+    advances = [index for index in range(1, len(points)) if grew(points[index - 1].stream, points[index].stream)]
     since = advances[-1] if advances else 0
-    gauges = any(_grew(points[i - 1][1].gauges, points[i][1].gauges) for i in range(since + 1, len(points)))
-    gaps = np.diff([times[index] for index in advances])
+    # A reset is no advance, and no stop either: what stands still is told from there on.
+    flat_from = max(since, one.start)
+    end = points[-1].time
+    frozen = end - points[flat_from].time
+    quiet = end - points[since].time
+    pairs = pairwise(points[flat_from:])
+    gauges = any(changed(before.stream.gauges, after.stream.gauges) for before, after in pairs)
+    gaps = np.diff([points[index].time for index in advances])
     ordinary = float(np.median(gaps)) if len(gaps) >= 2 else 0.0
-    limit = max(limits.stall_seconds, limits.stall_gaps * ordinary)
-    recent, before = _rates(context, points)
-    known_load = last.running is not None or last.waiting is not None
-    evidence = tuple(dict.fromkeys((points[since][2], last_source)))
-    name = _liveliest(points)
-    if last.paused:
-        moves, text = Moves.IDLE, f"{engine} is paused or asleep on purpose"
-    elif known_load and running + waiting == 0:
-        moves = Moves.IDLE
-        text = f"{engine}: no request running or waiting"
-    elif known_load and frozen >= limit and last.steps:
-        moves = Moves.STALLED
-        text = f"{engine}: {running:.0f} requests running and {name} unchanged for {frozen:.0f} s"
-    elif advances and frozen < max(limits.stall_seconds, LATE_GAPS * ordinary):
-        slow = recent is not None and before is not None and recent < limits.slow_ratio * before
-        moves = Moves.SLOW if slow else Moves.ADVANCING
-        text = f"{engine}: {name} advanced until {last_time - start:.1f} s before the last page"
-        if slow and recent is not None and before is not None:
-            text += f", at {recent:.3g}/s against {before:.3g}/s before"
-    else:
-        moves = Moves.UNCLEAR
-        text = f"{engine}: {len(points)} page{'s' if len(points) != 1 else ''}, too few or too short to tell"
-        if advances and frozen >= limits.stall_seconds:
-            text = f"{engine}: {name} unchanged for {frozen:.0f} s, not yet long at one advance per {ordinary:.0f} s"
-        if frozen >= limit and not last.steps:
-            text = (
-                f"{engine}: the counters on this page move only when requests end; flat for {frozen:.0f} s says nothing"
-            )
+    recent, before = _rates(context, points[one.start :])
+    moves, text = _moves(context, one, frozen, quiet if advances else None, ordinary, (recent, before))
     if gauges and moves is Moves.STALLED:
         text += ", while its gauges still change"
     return EngineState(
         moves,
-        engine,
-        running,
-        waiting,
+        one.engine,
+        last.running or 0.0,
+        last.waiting or 0.0,
         frozen,
-        start if advances else None,
-        last_time,
+        points[since].time if advances else None,
+        end,
         recent,
         before,
         gauges,
-        evidence,
+        tuple(dict.fromkeys((points[since].source, points[-1].source))),
         text,
-        float(np.median(np.diff(times))) if len(times) > 1 else 0.0,
-        frozen <= max(limits.tail_seconds, LATE_GAPS * ordinary),
+        float(np.median(np.diff([point.time for point in points]))) if len(points) > 1 else 0.0,
+        quiet <= max(limits.tail_seconds, limits.late_gaps * ordinary),
     )
 
 
-def _rates(context: Context, points: list[tuple[float, EngineStream, str]]) -> tuple[float | None, float | None]:
+def _moves(
+    context: Context,
+    one: Series,
+    frozen: float,
+    quiet: float | None,
+    ordinary: float,
+    rate: tuple[float | None, float | None],
+) -> tuple[Moves, str]:
+    """What one engine does, with words. `quiet`: seconds since its last advance, None for none; `rate`: now, before."""
+    limits = context.limits
+    last = one.points[-1].stream
+    running, waiting = last.running or 0.0, last.waiting or 0.0
+    loaded = last.running is not None or last.waiting is not None
+    limit = max(limits.stall_seconds, limits.stall_gaps * ordinary)
+    name = _liveliest(one.points[one.start :])
+    who = f"{one.engine} ({one.origin})" if one.origin else one.engine
+    if last.paused:
+        return Moves.IDLE, f"{who} is paused or asleep on purpose"
+    # A page without the series of running requests (a cut copy) does not say that none runs.
+    if last.running is not None and running + waiting == 0:
+        return Moves.IDLE, f"{who}: no request running or waiting"
+    if len(one.resets) > limits.most_resets:
+        times = counted(len(one.resets), "time")
+        return Moves.UNCLEAR, f"{who}: its counters fell {times}, as pages of several servers under one name do"
+    if loaded and frozen >= limit and last.steps:
+        load = counted(round(running), "request")
+        return Moves.STALLED, f"{who}: {load} running and {name} unchanged for {frozen:.0f} s"
+    if quiet is not None and quiet < max(limits.stall_seconds, limits.late_gaps * ordinary):
+        recent, before = rate
+        until = f"until {quiet:.1f} s before the last page" if quiet >= MOMENT else "up to the last page"
+        text = f"{who}: {name} advanced {until}"
+        if recent is not None and before is not None and recent < limits.slow_ratio * before:
+            return Moves.SLOW, f"{text}, at {recent:.3g}/s against {before:.3g}/s before"
+        return Moves.ADVANCING, text
+    if frozen >= limit and not last.steps:
+        return Moves.UNCLEAR, (
+            f"{who}: the counters on this page move only when requests end; flat for {frozen:.0f} s says nothing"
+        )
+    if quiet is not None and frozen >= limits.stall_seconds:
+        return Moves.UNCLEAR, (
+            f"{who}: {name} unchanged for {frozen:.0f} s, not yet long at one advance per {ordinary:.0f} s"
+        )
+    return Moves.UNCLEAR, f"{who}: {counted(len(one.points), 'page')}, too few or too short to tell"
+
+
+def _rates(context: Context, points: Sequence[Point]) -> tuple[float | None, float | None]:
     """Rate at the end and before, of the counter that held up best; ramp-up and stacked dumps left out.
 
     Only counters that move in nearly every interval tell a rate: prompt tokens come and go with arrivals. A rate that
     fell with the number of running requests fell with the load: it is compared per request then.
     """
+    limits = context.limits
     dumps = [
         time
         for notice in context.evidence.of(DumpNotice)
         if notice.with_stacks is not False and (time := context.time(notice.origin.stamp)) is not None
     ]
-    quiet = context.limits.stack_dump_seconds
+    quiet = limits.stack_dump_seconds
     kept: list[tuple[float, float, EngineStream, EngineStream]] = []  # seconds, requests running
-    for (start, one, _), (end, other, _) in pairwise(points):
-        disturbed = any(start - 1.0 <= time <= end or time <= start <= time + quiet for time in dumps)
+    for earlier, later in pairwise(points):
+        start, one, end, other = earlier.time, earlier.stream, later.time, later.stream
+        disturbed = any(start - DUMP_LEAD <= time <= end or time <= start <= time + quiet for time in dumps)
         if end > start and not disturbed and one.running and other.running:
             kept.append((end - start, (one.running + other.running) / 2, one, other))
-    kept = kept[2:]
-    if len(kept) < RATE_INTERVALS:
+    kept = kept[limits.ramp_intervals :]
+    if len(kept) < limits.rate_intervals:
         return None, None
     third = max(len(kept) // 3, 2)
     best: tuple[float, float] | None = None
-    names = list(points[-1][1].steps)
+    names = list(points[-1].stream.steps)
     names = [name for name in names if not any(part in name for part in SECONDARY)] or names
     for name in names:
         rates = []
         for seconds, running, one, other in kept:
             step = other.steps.get(name, 0.0) - one.steps.get(name, 0.0)
             rates.append((step / seconds, step / seconds / running))
-        if sum(rate > 0 for rate, _ in rates) < STEADY_SHARE * len(rates):
+        if sum(rate > 0 for rate, _ in rates) < limits.steady_share * len(rates):
             continue
         absolute, by_request = np.array(rates).T
         pair = max(

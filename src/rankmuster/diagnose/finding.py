@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from rankmuster.model.fault import CLASS_OF, Confidence, FaultClass, Phase, Scope, Subkind
@@ -11,11 +12,17 @@ from rankmuster.model.verdict import FirstDivergence
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU that could not be tied to a rank."""
+    """A GPU that could not be tied to a rank.
+
+    `broken`: the GPU itself is at fault. Where it survived, its process is named if `pid` is known, and the GPU is only
+    where that happened.
+    """
 
     host: str | None
     name: str  # bus id, index or UUID as the evidence has it
     why: str
+    broken: bool = True
+    pid: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +30,8 @@ class Accusation:
     """One explanation of the fault.
 
     `culprits`: ranks that the evidence separates from their victims; `suspects`: ranks it points at without that.
-    `confidence`: on this evidence alone. `at`: when it happened, unix seconds. `decisive`: evidence that cannot be read
-    otherwise (DESIGN, "confidence").
+    `why`: per rank a phrase that follows "rank 3", so it begins with a verb. `confidence`: on this evidence alone.
+    `at`: when it happened, unix seconds. `decisive`: evidence that cannot be read otherwise (DESIGN, "confidence").
     """
 
     fault: FaultClass
@@ -62,18 +69,17 @@ def accuse(subkind: Subkind, confidence: Confidence, **fields: object) -> Accusa
     return Accusation(CLASS_OF[subkind], subkind, confidence, **fields)  # type: ignore[arg-type]
 
 
-def ranks_text(ranks: tuple[int, ...] | list[int]) -> str:
-    """`rank 2`, `ranks 0, 1, 3`, `ranks 0-7, 9`: runs of three and more are folded."""
-    ordered = sorted(set(ranks))
-    if not ordered:
-        return "no rank"
-    runs: list[list[int]] = []
-    for rank in ordered:
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    parts: list[str] = []
-    for run in runs:
-        parts.extend([f"{run[0]}-{run[-1]}"] if len(run) > 2 else [str(rank) for rank in run])
-    return ("rank " if len(ordered) == 1 else "ranks ") + ", ".join(parts)
+def quoted(text: str, most: int = 200) -> str:
+    """`text` as it stands within a sentence: on one line, without its own full stop, cut where it is longer."""
+    line = " ".join(text.split()).rstrip(" .,;:")
+    return line if len(line) <= most else line[:most].rstrip() + "…"
+
+
+def counted(number: int, what: str, many: str | None = None) -> str:
+    """`1 log`, `2 logs`; `many` where an s does not make the plural."""
+    return f"{number} {what if number == 1 else many or what + 's'}"
+
+
+def verb(subjects: Collection[object], one: str, many: str) -> str:
+    """`rank 1 waits`, `ranks 1, 2 wait`: the form that goes with so many."""
+    return one if len(subjects) == 1 else many

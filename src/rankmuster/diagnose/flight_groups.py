@@ -40,31 +40,20 @@ def align(dumps: Mapping[int, FlightDump]) -> tuple[tuple[Group, ...], dict[tupl
             if group.members:
                 told[(group.name, group.desc)].add(group.members)
 
-    buckets: dict[tuple[int, ...], dict[int, list[tuple[int, FlightGroup, bool]]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    buckets: dict[tuple[int, ...], dict[int, list[tuple[int, FlightGroup]]]] = defaultdict(lambda: defaultdict(list))
     for rank, dump in dumps.items():
         for index, group in enumerate(dump.columns.groups):
-            members, inferred = _members(rank, group, users, told)
-            buckets[members][rank].append((index, group, inferred))
+            buckets[_members(rank, group, users, told)][rank].append((index, group))
 
     groups: list[Group] = []
     local: dict[tuple[int, int], int] = {}
     for members in sorted(buckets):
         for matched in _same_members(buckets[members]):
             key = len(groups)
-            names = Counter(group.name for _, _, group, _ in matched)
-            descs = Counter(group.desc for _, _, group, _ in matched)
-            groups.append(
-                Group(
-                    key,
-                    names.most_common(1)[0][0],
-                    descs.most_common(1)[0][0],
-                    members,
-                    any(inferred for *_, inferred in matched),
-                )
-            )
-            for rank, index, _, _ in matched:
+            names = Counter(group.name for _, _, group in matched)
+            descs = Counter(group.desc for _, _, group in matched)
+            groups.append(Group(key, names.most_common(1)[0][0], descs.most_common(1)[0][0], members))
+            for rank, index, _ in matched:
                 local[(rank, index)] = key
     return tuple(groups), local
 
@@ -74,30 +63,30 @@ def _members(
     group: FlightGroup,
     users: Mapping[tuple[str, str], set[int]],
     told: Mapping[tuple[str, str], set[tuple[int, ...]]],
-) -> tuple[tuple[int, ...], bool]:
+) -> tuple[int, ...]:
     if group.members:
-        return group.members, False
+        return group.members
     fitting = [members for members in told[(group.name, group.desc)] if rank in members]
     if len(fitting) == 1:
-        return fitting[0], False
-    return tuple(sorted(users[(group.name, group.desc)])), True
+        return fitting[0]
+    return tuple(sorted(users[(group.name, group.desc)]))
 
 
 def _same_members(
-    by_rank: Mapping[int, list[tuple[int, FlightGroup, bool]]],
-) -> list[list[tuple[int, int, FlightGroup, bool]]]:
+    by_rank: Mapping[int, list[tuple[int, FlightGroup]]],
+) -> list[list[tuple[int, int, FlightGroup]]]:
     """Groups of one member set, matched over ranks: one each, else by name, else by order of creation."""
     if all(len(found) == 1 for found in by_rank.values()):
         return [[(rank, *found[0]) for rank, found in sorted(by_rank.items())]]
-    names = [frozenset(group.name for _, group, _ in found) for found in by_rank.values()]
+    names = [frozenset(group.name for _, group in found) for found in by_rank.values()]
     common = frozenset.intersection(*names)
-    by_name: dict[object, list[tuple[int, int, FlightGroup, bool]]] = defaultdict(list)
+    by_name: dict[object, list[tuple[int, int, FlightGroup]]] = defaultdict(list)
     for rank, found in sorted(by_rank.items()):
         rest = 0
-        for index, group, inferred in sorted(found, key=lambda item: (item[1].pg_id is None, item[1].pg_id or 0)):
+        for index, group in sorted(found, key=lambda item: (item[1].pg_id is None, item[1].pg_id or 0)):
             if group.name in common or len(frozenset.union(*names)) == len(max(names, key=len)):
-                by_name[group.name].append((rank, index, group, inferred))
+                by_name[group.name].append((rank, index, group))
             else:
-                by_name[rest].append((rank, index, group, inferred))
+                by_name[rest].append((rank, index, group))
                 rest += 1
     return list(by_name.values())

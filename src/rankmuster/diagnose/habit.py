@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rankmuster.diagnose.roll import RankRoll, RollTable
+from collections.abc import Sequence
+
+from rankmuster.diagnose.roll import RollTable
 
 CONTEXT_LENGTHS = (12, 8, 6, 4)
 """Numbers of preceding operations that a prediction rests on, the longest first."""
@@ -11,20 +13,16 @@ MIN_REPEATS = 20
 """How often the context must have been followed by one and the same operation, without exception."""
 
 
-def expected(roll: RankRoll, seq: int) -> int | None:
-    """The signature that always followed the operations before `seq`, None where the past does not say."""
-    position = roll.at(seq)
-    if position is None:
-        return None
-    signatures = roll.signature.tolist()
+def expected(tokens: Sequence[int], position: int) -> int | None:
+    """What always followed the operations before `position`, None where the past does not say."""
     for length in CONTEXT_LENGTHS:
         if position < length + MIN_REPEATS:
             continue
-        context = signatures[position - length : position]
+        context = tokens[position - length : position]
         followers = [
-            signatures[start + length]
+            tokens[start + length]
             for start in range(position - length)
-            if signatures[start] == context[0] and signatures[start : start + length] == context
+            if tokens[start] == context[0] and tokens[start : start + length] == context
         ]
         if len(followers) >= MIN_REPEATS:
             return followers[0] if len(set(followers)) == 1 else None
@@ -37,8 +35,8 @@ def breaks_habit(table: RollTable, group: int, seq: int, ranks: tuple[int, ...])
     kept = 0
     for rank in ranks:
         roll = table.rolls[(group, rank)]
-        prediction = expected(roll, seq)
         position = roll.at(seq)
+        prediction = expected(roll.signature.tolist(), position) if position is not None else None
         if prediction is None or position is None:
             return ()
         if int(roll.signature[position]) == prediction:

@@ -27,10 +27,10 @@ def estimate(table: RollTable, roster: Roster) -> dict[str, tuple[float, float]]
 
     Empty for an instance on one host, and without operations that several hosts completed.
     """
-    by_host: dict[str, list[int]] = defaultdict(list)
+    by_host: dict[str, set[int]] = defaultdict(set)
     for rank in roster.ranks:
         if rank.host is not None and rank.rank in table.rows:
-            by_host[rank.host].append(rank.rank)
+            by_host[rank.host].add(rank.rank)
     if len(by_host) < 2:
         return {}
     reference = max(sorted(by_host), key=lambda host: len(by_host[host]))
@@ -47,7 +47,7 @@ def estimate(table: RollTable, roster: Roster) -> dict[str, tuple[float, float]]
     return offsets if len(offsets) > 1 else {}
 
 
-def _ends(table: RollTable, ranks: list[int]) -> dict[tuple[int, int], float]:
+def _ends(table: RollTable, ranks: set[int]) -> dict[tuple[int, int], float]:
     """(group, number) -> when the first rank of the host saw it end, for finished symmetric operations."""
     symmetric = np.array([is_symmetric(signature.op) for signature in table.signatures], dtype=bool)
     earliest: dict[tuple[int, int], float] = {}

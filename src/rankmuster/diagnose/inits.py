@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.memo import once
 from rankmuster.model.nccllog import InitPhase, NcclCall, NcclInit, NcclLogFile
+
+MOST_RANKS = 65536
+"""Ranks listed of one communicator; a damaged line may claim any number."""
 
 Writer = tuple[str | None, int | None]
 
@@ -34,7 +38,7 @@ class CommInit:
     @property
     def absent(self) -> tuple[int, ...]:
         """Communicator-local ranks that never started, in logs that would show it."""
-        return tuple(rank for rank in range(min(self.nranks, 65536)) if rank not in self.started)
+        return tuple(rank for rank in range(min(self.nranks, MOST_RANKS)) if rank not in self.started)
 
     @property
     def pending(self) -> bool:
@@ -42,6 +46,7 @@ class CommInit:
         return bool(self.started - self.completed) and not self.ended
 
 
+@once
 def communicators(context: Context) -> list[CommInit]:
     """All communicators with a commId, in order of their first START."""
     lines = context.evidence.of(NcclInit)
@@ -62,6 +67,7 @@ def communicators(context: Context) -> list[CommInit]:
         done = {line.rank for line in group if line.phase is InitPhase.COMPLETE}
         # Whoever calls collectives on it, or takes it down, is past its init.
         done |= {line.rank for line in starts if (line.origin.host, line.origin.pid, line.comm) in users}
+        done |= _running(context, comm_id)
         writers = {(line.origin.host, line.origin.pid) for line in starts}
         times = [time for time in (context.time(line.origin.stamp) for line in starts) if time is not None]
         found.append(
@@ -74,7 +80,7 @@ def communicators(context: Context) -> list[CommInit]:
                 _globals(context, group, nranks),
                 min(times, default=None),
                 max(times, default=None),
-                tuple(f"{line.origin.source}#L{line.origin.line}" for line in starts if line.rank not in done)[:8],
+                tuple(line.origin.reference for line in starts if line.rank not in done)[:8],
                 not writers & broken,
                 frozenset((line.origin.host, line.origin.pid) for line in starts if line.rank not in done),
             )
@@ -82,10 +88,41 @@ def communicators(context: Context) -> list[CommInit]:
     return sorted(found, key=lambda comm: (comm.first is None, comm.first or 0.0, comm.comm_id))
 
 
+def stuck(context: Context, comms: list[CommInit]) -> list[CommInit]:
+    """Those of `comms` that are pending in unbroken logs and had time to complete.
+
+    Time is measured to the last look; unknown, the logs were collected for a reason.
+    """
+    end = context.window[1]
+    return [
+        comm
+        for comm in comms
+        if comm.pending
+        and comm.unbroken
+        and (comm.last is None or end is None or end - comm.last >= context.limits.init_seconds)
+    ]
+
+
+def _running(context: Context, comm_id: str) -> set[int]:
+    """Ranks (communicator-local) that RAS has seen past the init of this communicator: its hash is the commId."""
+    try:
+        wanted = int(comm_id, 16)
+    except ValueError:
+        return set()
+    return {
+        rank.rank
+        for poll in context.polls
+        for comm in poll.communicators
+        if comm.hash == wanted
+        for rank in comm.ranks
+        if rank.status in ("RUNNING", "FINALIZE", "ABORT")
+    }
+
+
 def broken_writers(context: Context) -> set[Writer]:
     broken: set[Writer] = set()
     for log in context.evidence.of(NcclLogFile):
-        if log.hole:
+        if log.hole or log.cut:
             broken |= set(log.writers)
     return broken
 
@@ -93,7 +130,7 @@ def broken_writers(context: Context) -> set[Writer]:
 def _globals(context: Context, lines: list[NcclInit], nranks: int) -> dict[int, int]:
     table = {}
     if nranks == context.roster.world_size:
-        table = {rank: rank for rank in range(min(nranks, 65536))}
+        table = {rank: rank for rank in range(min(nranks, MOST_RANKS))}
     for line in lines:
         found = context.roster.of_process(line.origin.host, line.origin.pid)
         if found is not None:

@@ -78,22 +78,21 @@ def augment(
     groups, key_of = _groups(table, labels, world, {rank for _, rank in (*issued, *failed)})
     views = dict(table.views)
     heads = dict(table.heads)
-    for place in {*issued, *failed}:
+    for place in sorted({*issued, *failed}):
         name, rank = place
         key = key_of.get((name, rank))
         if key is None:
             continue
         enqueued = issued.get(place, -1)
         completed = finished.get(place, (failed[place][0] - 1) if place in failed else enqueued)
-        outstanding = tuple(range(completed + 1, min(enqueued, completed + 64) + 1)) if enqueued > completed else ()
-        views[(key, rank)] = RankGroupView(rank, enqueued, completed, completed + 1, outstanding, from_log=True)
+        views[(key, rank)] = RankGroupView(rank, enqueued, completed, from_log=True)
         if rank in heads and heads[rank] is not None:
             continue
         if place in failed:
             seq, op = failed[place]
             heads[rank] = Head(rank, key, seq, op_name(op), -1, False, 0.0)
-        elif outstanding:
-            heads[rank] = Head(rank, key, outstanding[0], "unknown", -1, False, 0.0)
+        elif enqueued > completed:
+            heads[rank] = Head(rank, key, completed + 1, "unknown", -1, False, 0.0)
         else:
             heads.setdefault(rank, None)
     return replace(table, groups=groups, views=views, heads=heads)
@@ -106,7 +105,7 @@ def _groups(
     key_of: dict[tuple[str, int], int] = {}
     made: dict[str, int] = {}
     members_of: dict[str, set[int]] = defaultdict(set)
-    for rank in speakers:
+    for rank in sorted(speakers):
         for name, (_, desc) in labels.items():
             found = next(
                 (
@@ -125,7 +124,7 @@ def _groups(
         is_default = name == "0" or desc == "default_pg"
         members = tuple(world) if is_default and world else tuple(sorted(ranks))
         made[name] = len(groups)
-        groups.append(Group(len(groups), name, desc, members, inferred=True))
+        groups.append(Group(len(groups), name, desc, members))
         for rank in ranks:
             key_of[(name, rank)] = made[name]
     return tuple(groups), key_of

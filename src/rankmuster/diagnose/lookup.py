@@ -34,12 +34,25 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """All ranks, and the ways to find one. `alias_hosts`: host name in a log -> address as RAS names it."""
+    """All ranks, and the ways to find one. `alias_hosts`: host name in a log -> address as RAS names it.
+
+    `hosts`: ranks per host, for ranks whose host is known.
+    """
 
     ranks: tuple[Rank, ...]
     world_size: int | None
     by_pid: dict[int, tuple[int, ...]]
     alias_hosts: dict[str, str]
+    ranks_by_number: dict[int, Rank] = field(init=False, repr=False)
+    hosts: dict[str, tuple[int, ...]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ranks_by_number", {rank.rank: rank for rank in self.ranks})
+        table: dict[str, list[int]] = defaultdict(list)
+        for rank in self.ranks:
+            if rank.host is not None:
+                table[rank.host].append(rank.rank)
+        object.__setattr__(self, "hosts", {host: tuple(ranks) for host, ranks in table.items()})
 
     def of_process(self, host: str | None, pid: int | None) -> int | None:
         """The global rank of a process. A pid that only one rank has needs no host; a shared one does."""
@@ -55,19 +68,6 @@ class Roster:
     def host(self, name: str | None) -> str | None:
         """The address for a host's name, or the name itself."""
         return self.alias_hosts.get(name, name) if name is not None else None
-
-    @property
-    def ranks_by_number(self) -> dict[int, Rank]:
-        return {rank.rank: rank for rank in self.ranks}
-
-    @property
-    def hosts(self) -> dict[str, tuple[int, ...]]:
-        """Ranks per host, for ranks whose host is known."""
-        table: dict[str, list[int]] = defaultdict(list)
-        for rank in self.ranks:
-            if rank.host is not None:
-                table[rank.host].append(rank.rank)
-        return {host: tuple(ranks) for host, ranks in table.items()}
 
 
 def bus_id_of(text: str | None) -> str | None:
@@ -98,12 +98,14 @@ def build(evidence: Evidence, dumps: Iterable[FlightDump], facts: InstanceFacts 
         d.host, d.pid, d.gpu = process.host, process.pid, process.gpu
         d.gpu_uuid, d.bus_id, d.pod = process.gpu_uuid, process.bus_id, process.pod
         d.exit_code, d.exited_at, d.has_exit_facts = process.exit_code, process.exited_at, True
+    groups: set[tuple[int, ...]] = set()
     for dump in dumps:
         if dump.rank is not None:
             draft(dump.rank)
-        for group in dump.columns.groups:
-            for member in group.members or ():
-                draft(member)
+        groups.update(group.members for group in dump.columns.groups if group.members)
+    # Each group stands in as many dumps as it has members: one look at each set is enough.
+    for member in {member for members in groups for member in members}:
+        draft(member)
     spans = evidence.of(LogSpan)
     for span in spans:
         if span.rank is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from rankmuster.diagnose import traffic
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.finding import ranks_text
-from rankmuster.diagnose.progress import STALE_PAGES
+from rankmuster.diagnose.finding import counted, quoted
 from rankmuster.diagnose.spin import Doing, picture, rates
-from rankmuster.model.engine import EnginePage
 from rankmuster.model.fault import Progress
 from rankmuster.model.frameworklog import (
     CollectiveFingerprint,
@@ -19,40 +20,15 @@ from rankmuster.model.frameworklog import (
     PythonException,
     SignalDeath,
     StoreError,
-    TrafficHint,
     TrafficPath,
     WorkerDeath,
 )
+from rankmuster.model.instance import ManifestFacts
 from rankmuster.model.kernel import GpuUuid, KernelEvent, OomKill, ServiceEvent, SXid, Xid
 from rankmuster.model.nccllog import NcclInit, NcclLogFile, NcclPerformance
 from rankmuster.model.plane import Plane, PlaneReport, PlaneState
+from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.topology import GpuFacts, NvlinkStatus, RdmaPort, TopologyMatrix
-
-INVISIBLE_TO_FLIGHT = {
-    TrafficPath.PYNCCL,
-    TrafficPath.CUSTOM_ALL_REDUCE,
-    TrafficPath.CUDA_GRAPHS,
-    TrafficPath.SYMMETRIC_MEMORY,
-    TrafficPath.FLASHINFER,
-    TrafficPath.NVSHMEM,
-    TrafficPath.NIXL,
-    TrafficPath.UCX,
-    TrafficPath.MPI,
-}
-"""Paths of which the Flight Recorder has no entry (facts on the recorder, section 7.5)."""
-
-INVISIBLE_TO_RAS = {
-    TrafficPath.CUSTOM_ALL_REDUCE,
-    TrafficPath.CUDA_GRAPHS,
-    TrafficPath.SYMMETRIC_MEMORY,
-    TrafficPath.FLASHINFER,
-    TrafficPath.NVSHMEM,
-    TrafficPath.NIXL,
-    TrafficPath.UCX,
-    TrafficPath.MPI,
-    TrafficPath.GLOO,
-}
-"""Paths whose operations NCCL RAS does not count."""
 
 TROUBLE: tuple[type, ...] = (
     StoreError,
@@ -66,34 +42,23 @@ TROUBLE: tuple[type, ...] = (
 )
 """What a log without stamps (no span) can still say."""
 
-ENGINE_PATHS = {
-    "vllm": (TrafficPath.PYNCCL, TrafficPath.CUSTOM_ALL_REDUCE, TrafficPath.CUDA_GRAPHS),
-    "sglang": (TrafficPath.CUSTOM_ALL_REDUCE, TrafficPath.CUDA_GRAPHS),
-    "tensorrt-llm": (TrafficPath.MPI, TrafficPath.CUSTOM_ALL_REDUCE, TrafficPath.CUDA_GRAPHS),
+
+COLLECTORS = {plane.value: plane for plane in Plane} | {
+    "nccl": Plane.NCCL_LOG,
+    "logs": Plane.FRAMEWORK_LOG,
+    "gpu": Plane.HARDWARE,
+    "gpu-counters": Plane.HARDWARE,
+    "metrics": Plane.ENGINE,
 }
-"""Where an engine's decode runs unless it was told otherwise (facts on the recorder, sections 7.1 to 7.3)."""
+"""Collectors by the names that manifests give them: a plane's own, or that of its place in the bundle."""
 
-
-def traffic(context: Context) -> tuple[TrafficPath, ...]:
-    """Paths this engine uses: as its log says, else as its kind does by default."""
-    hints = context.evidence.of(TrafficHint)
-    off = {hint.path for hint in hints if hint.off}
-    seen = [hint.path for hint in hints if not hint.off]
-    engines = {page.engine for page in context.evidence.of(EnginePage)}
-    engines |= {span.engine for span in context.evidence.of(LogSpan) if span.engine}
-    for engine in sorted(engines):
-        seen += [path for path in ENGINE_PATHS.get(engine, ()) if path not in off]
-    return tuple(dict.fromkeys(seen))
-
-
-def _names(paths: set[TrafficPath], used: tuple[TrafficPath, ...]) -> str:
-    return ", ".join(path.value for path in used if path in paths)
+WENT_WELL = frozenset({"answered", "collected", "ok", "done", "success"})
 
 
 def report(context: Context, progress: Progress) -> tuple[PlaneReport, ...]:
     """One row per plane, in the order of DESIGN."""
-    used = traffic(context)
-    return (
+    used = traffic.paths(context)
+    rows = (
         _topology(context),
         _ras(context, used),
         _flight(context, used, progress),
@@ -104,6 +69,25 @@ def report(context: Context, progress: Progress) -> tuple[PlaneReport, ...]:
         _engine(context),
         _platform(context),
     )
+    asked = _outcomes(context)
+    return tuple(_with_outcome(row, asked.get(row.plane)) for row in rows)
+
+
+def _outcomes(context: Context) -> dict[Plane, str]:
+    """What the collectors of each plane came back with, failures only."""
+    return {
+        plane: outcome
+        for manifest in context.evidence.of(ManifestFacts)
+        for collector, outcome in manifest.outcomes.items()
+        if (plane := COLLECTORS.get(collector.lower())) is not None and outcome.lower() not in WENT_WELL
+    }
+
+
+def _with_outcome(row: PlaneReport, outcome: str | None) -> PlaneReport:
+    """A plane that was asked in vain is silent for the reason that its collector gives."""
+    if outcome is None or row.state is not PlaneState.SILENT:
+        return row
+    return replace(row, note=f"asked in vain, its collector says: {quoted(outcome)} ({row.note})")
 
 
 def _row(plane: Plane, spoke: bool, note: str, missing: str) -> PlaneReport:
@@ -112,7 +96,9 @@ def _row(plane: Plane, spoke: bool, note: str, missing: str) -> PlaneReport:
 
 def _topology(context: Context) -> PlaneReport:
     count = sum(len(context.evidence.of(kind)) for kind in (TopologyMatrix, NvlinkStatus, GpuFacts, RdmaPort))
-    return _row(Plane.TOPOLOGY, bool(count), f"{count} captured outputs", "no captured nvidia-smi, ibv or sysfs output")
+    return _row(
+        Plane.TOPOLOGY, bool(count), counted(count, "captured output"), "no captured nvidia-smi, ibv or sysfs output"
+    )
 
 
 def _ras(context: Context, used: tuple[TrafficPath, ...]) -> PlaneReport:
@@ -122,17 +108,19 @@ def _ras(context: Context, used: tuple[TrafficPath, ...]) -> PlaneReport:
             reasons = "; ".join(context.corrupt_polls[0].corrupt[:2])
             return PlaneReport(Plane.RAS, PlaneState.SILENT, f"the reply is corrupt and not believed: {reasons}")
         if context.polls:
-            return PlaneReport(Plane.RAS, PlaneState.SILENT, f"asked {len(context.polls)} times, no answer")
+            return PlaneReport(Plane.RAS, PlaneState.SILENT, f"asked {counted(len(context.polls), 'time')}, no answer")
         return PlaneReport(Plane.RAS, PlaneState.SILENT, "no RAS reply in the evidence")
     if not any(poll.communicators or poll.groups for poll in answered):
         return PlaneReport(
-            Plane.RAS, PlaneState.BLIND, f"{len(answered)} polls, no communicator yet: RAS sees nothing before init"
+            Plane.RAS,
+            PlaneState.BLIND,
+            f"{counted(len(answered), 'poll')}, no communicator yet: RAS sees nothing before init",
         )
-    note = f"{len(answered)} polls"
+    note = counted(len(answered), "poll")
     unanswered = len(context.polls) - len(answered)
     if unanswered:
-        note += f", {unanswered} more were not answered"
-    unseen = _names(INVISIBLE_TO_RAS, used)
+        note += f", {unanswered} more {'was' if unanswered == 1 else 'were'} not answered"
+    unseen = traffic.names(traffic.INVISIBLE_TO_RAS, used)
     if context.corrupt_polls:
         note += f", {len(context.corrupt_polls)} more corrupt and not believed"
     if unseen:
@@ -142,7 +130,7 @@ def _ras(context: Context, used: tuple[TrafficPath, ...]) -> PlaneReport:
 
 def _flight(context: Context, used: tuple[TrafficPath, ...], progress: Progress) -> PlaneReport:
     facts = list(context.dump_facts.values())
-    unseen = _names(INVISIBLE_TO_FLIGHT, used)
+    unseen = traffic.names(traffic.INVISIBLE_TO_FLIGHT, used)
     if not facts:
         return PlaneReport(
             Plane.FLIGHT,
@@ -154,14 +142,15 @@ def _flight(context: Context, used: tuple[TrafficPath, ...], progress: Progress)
         return PlaneReport(
             Plane.FLIGHT,
             PlaneState.SILENT,
-            f"{len(facts)} dumps without an entry: no collective was enqueued yet, or the recorder's buffer size is 0",
+            f"{counted(len(facts), 'dump')} without an entry: no collective was enqueued yet, or the recorder's buffer "
+            "size is 0",
         )
     waiting = any(head is not None for head in context.table.heads.values())
     if progress is Progress.STOPPED and not waiting:
         return PlaneReport(
             Plane.FLIGHT,
             PlaneState.BLIND,
-            f"{len(facts)} dumps and nothing outstanding in them: the stop is in traffic it does not record"
+            f"{counted(len(facts), 'dump')} and nothing outstanding in them: the stop is in traffic it does not record"
             + (f" ({unseen})" if unseen else " (CUDA graphs, communicators outside ProcessGroupNCCL)"),
         )
     note = f"dumps of {len(facts)} of {context.roster.world_size or len(facts)} ranks"
@@ -174,7 +163,7 @@ def _flight(context: Context, used: tuple[TrafficPath, ...], progress: Progress)
 
 def _nccl_log(context: Context) -> PlaneReport:
     files = context.evidence.of(NcclLogFile)
-    note = f"{len(files)} logs"
+    note = counted(len(files), "log")
     holes = sum(file.hole for file in files)
     if holes:
         note += f", {holes} of them with a hole (rotation)"
@@ -182,16 +171,16 @@ def _nccl_log(context: Context) -> PlaneReport:
         note += ", no init lines"
     measured = len(context.evidence.of(NcclPerformance))
     if measured:
-        note += f", {measured} collectives measured by NCCL's Inspector"
+        note += f", {counted(measured, 'collective')} measured by NCCL's Inspector"
     return _row(Plane.NCCL_LOG, bool(files or measured), note, "no NCCL_DEBUG output in the evidence")
 
 
 def _framework_log(context: Context) -> PlaneReport:
     spans = context.evidence.of(LogSpan)
     said = sum(len(context.evidence.of(kind)) for kind in TROUBLE)
-    note = f"{len(spans)} logs, {len(context.timeouts)} watchdog time-outs"
+    note = f"{counted(len(spans), 'log')}, {counted(len(context.timeouts), 'watchdog time-out')}"
     if said:
-        note += f", {said} reports of trouble"
+        note += f", {counted(said, 'report')} of trouble"
     spoke = bool(spans or context.timeouts or said)
     return _row(Plane.FRAMEWORK_LOG, spoke, note, "no framework or engine log in the evidence")
 
@@ -199,12 +188,12 @@ def _framework_log(context: Context) -> PlaneReport:
 def _kernel(context: Context) -> PlaneReport:
     kinds = (Xid, SXid, OomKill, KernelEvent, ServiceEvent, GpuUuid)
     count = sum(len(context.evidence.of(kind)) for kind in kinds)
-    return _row(Plane.KERNEL, bool(count), f"{count} events", "no kernel log with an event in the evidence")
+    return _row(Plane.KERNEL, bool(count), counted(count, "event"), "no kernel log with an event in the evidence")
 
 
 def _hardware(context: Context) -> PlaneReport:
     count = len(context.tracks) + len(context.stray_tracks)
-    note = f"samples of {count} GPUs"
+    note = f"samples of {counted(count, 'GPU')}"
     if context.stray_tracks:
         note += f", {len(context.stray_tracks)} of them not tied to a rank"
     foreign = picture(context).ranks(Doing.FOREIGN)
@@ -220,7 +209,7 @@ def _hardware(context: Context) -> PlaneReport:
 
 def _engine(context: Context) -> PlaneReport:
     timed = [time for page in context.pages if (time := context.time(page.time)) is not None]
-    note = f"{len(context.pages)} metrics pages"
+    note = counted(len(context.pages), "metrics page")
     if not context.pages:
         return PlaneReport(Plane.ENGINE, PlaneState.SILENT, "no metrics page in the evidence")
     if not timed:
@@ -233,7 +222,7 @@ def _engine(context: Context) -> PlaneReport:
         what = "its counters move only when requests end, so that a stop does not show"
         return PlaneReport(Plane.ENGINE, PlaneState.BLIND, f"{note}; {what}")
     end = context.window[1]
-    if end is not None and end - max(timed) > STALE_PAGES:
+    if end is not None and end - max(timed) > context.limits.stale_page_seconds:
         note += f", the last one {end - max(timed):.0f} s before the end of the evidence"
     return PlaneReport(Plane.ENGINE, PlaneState.SPOKE, note)
 
@@ -242,4 +231,9 @@ def _platform(context: Context) -> PlaneReport:
     facts = context.facts
     listed = len(facts.processes) if facts else 0
     ended = sum(process.exit_code is not None for process in facts.processes) if facts else 0
-    return _row(Plane.PLATFORM, listed > 0, f"{listed} processes, {ended} ended", "no instance.json with processes")
+    return _row(
+        Plane.PLATFORM,
+        listed > 0,
+        f"{counted(listed, 'process', 'processes')}, {ended} ended",
+        "no instance.json with processes",
+    )

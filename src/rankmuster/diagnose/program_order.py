@@ -6,7 +6,8 @@ import re
 
 import numpy as np
 
-from rankmuster.diagnose.habit import CONTEXT_LENGTHS, MIN_REPEATS
+from rankmuster.diagnose.flight_rows import base_name
+from rankmuster.diagnose.habit import expected
 from rankmuster.diagnose.roll import RollTable
 
 BREAK_WINDOW = 24
@@ -24,62 +25,47 @@ def role_of(table: RollTable, rank: int, index: int) -> str:
     return f"{_DIGITS.sub('', group.label) or 'group'} of {len(group.members)}"
 
 
-def roles_of(table: RollTable, rank: int) -> list[tuple[int, str]]:
-    """(row, `all_reduce in DATA_PARALLEL_GROUP of 4` or `send in ...`) in program order: comparable between ranks."""
+def _operations(table: RollTable, rank: int) -> list[tuple[int, str, str]]:
+    """(row, `all_reduce in DATA_PARALLEL_GROUP of 4` or `send in ...`, which of the rank's groups and peers it was)."""
     flight = table.rows[rank]
     columns = flight.dump.columns
     roles = {index: role_of(table, rank, index) for index in range(len(columns.groups))}
-    texts: dict[tuple[int, int], str] = {}
+    texts: dict[tuple[int, int], tuple[str, str]] = {}
     placed = []
     for row, op, group in zip(flight.row.tolist(), flight.op.tolist(), flight.group.tolist(), strict=True):
         if (op, group) not in texts:
-            texts[(op, group)] = f"{columns.ops[op].split(':', 1)[-1]} in {roles[group]}"
-        placed.append((row, texts[(op, group)]))
-    placed += [(entry.row, f"{entry.kind} in {roles[entry.group]}") for entry in flight.p2p]
+            texts[(op, group)] = (f"{base_name(columns.ops[op])} in {roles[group]}", f"{group}")
+        placed.append((row, *texts[(op, group)]))
+    placed += [
+        (entry.row, f"{entry.kind} in {roles[entry.group]}", f"{entry.group}/{entry.peer}") for entry in flight.p2p
+    ]
     return sorted(placed)
 
 
+def roles_of(table: RollTable, rank: int) -> list[tuple[int, str]]:
+    """(row, what it is) in program order, without what differs between ranks in equal places: comparable."""
+    return [(row, text) for row, text, _ in _operations(table, rank)]
+
+
 def tokens_of(table: RollTable, rank: int) -> tuple[list[int], list[int], list[str]]:
-    """(row, token) of every operation in program order, and what the tokens stand for."""
-    flight = table.rows[rank]
-    columns = flight.dump.columns
-    names: dict[str, int] = {}
-    roles = {index: role_of(table, rank, index) for index in range(len(columns.groups))}
-    placed = [
-        (row, f"{columns.ops[op].split(':', 1)[-1]} in {roles[group]}/{group}")
-        for row, op, group in zip(flight.row.tolist(), flight.op.tolist(), flight.group.tolist(), strict=True)
-    ]
-    placed += [(entry.row, f"{entry.kind} in {roles[entry.group]}/{entry.group}/{entry.peer}") for entry in flight.p2p]
-    placed.sort()
-    return [row for row, _ in placed], [names.setdefault(name, len(names)) for _, name in placed], list(names)
+    """(row, token) of every operation in program order, and what the tokens stand for; one rank's own past."""
+    tokens: dict[tuple[str, str], int] = {}
+    placed = _operations(table, rank)
+    own = [tokens.setdefault((text, which), len(tokens)) for _, text, which in placed]
+    return [row for row, _, _ in placed], own, [text for text, _ in tokens]
 
 
 def first_break(tokens: list[int], start: int) -> tuple[bool, int | None]:
     """(whether the past predicts anything from `start` on, position of the first operation that breaks it or None)."""
     predicted = False
     for position in range(start, min(len(tokens), start + 2 * BREAK_WINDOW)):
-        expected = _expected(tokens, position)
-        if expected is None:
+        prediction = expected(tokens, position)
+        if prediction is None:
             continue
         predicted = True
-        if expected != tokens[position]:
+        if prediction != tokens[position]:
             return True, position
     return predicted, None
-
-
-def _expected(tokens: list[int], position: int) -> int | None:
-    for length in CONTEXT_LENGTHS:
-        if position < length + MIN_REPEATS:
-            continue
-        context = tokens[position - length : position]
-        followers = [
-            tokens[place + length]
-            for place in range(position - length)
-            if tokens[place] == context[0] and tokens[place : place + length] == context
-        ]
-        if len(followers) >= MIN_REPEATS:
-            return followers[0] if len(set(followers)) == 1 else None
-    return None
 
 
 def broke_order(table: RollTable, ranks: tuple[int, ...]) -> dict[int, str]:
@@ -100,5 +86,5 @@ def broke_order(table: RollTable, ranks: tuple[int, ...]) -> dict[int, str]:
         if place is None:
             kept += 1
         else:
-            broke[rank] = f"{names[tokens[place]].split('/')[0]}, which its own past does not lead to"
+            broke[rank] = f"{names[tokens[place]]}, which its own past does not lead to"
     return broke if kept else {}

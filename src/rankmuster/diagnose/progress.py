@@ -9,22 +9,13 @@ import numpy as np
 from rankmuster.diagnose import engine_state, inits
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.engine_state import EngineState, Moves
-from rankmuster.diagnose.finding import Finding, ranks_text
+from rankmuster.diagnose.finding import Finding, verb
 from rankmuster.diagnose.ras_view import looks_per_communicator, moved
 from rankmuster.diagnose.spin import Doing, Picture, picture, rates
 from rankmuster.model.fault import Phase, Progress
 from rankmuster.model.frameworklog import EngineWatchdog
 from rankmuster.model.plane import Plane
-
-STALE_PAGES = 20.0
-"""Seconds by which the rest of the evidence may outlast the last metrics page before it says nothing of the end."""
-
-STALE_GAPS = 2.5
-"""... and for this many of the pages' own ordinary gaps: who scrapes once a minute is not late after 20 s."""
-
-PREFILL_SHARE = 0.05
-"""Share of a GPU's ordinary link traffic that a prefill without output still moves: it moves more than decoding does,
-while retries over a cut path and keep-alives trickle."""
+from rankmuster.model.ranks_text import ranks_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +49,10 @@ def assess(context: Context, findings: list[Finding]) -> ProgressView:
         view = _by_engine(context, engine, seen, frozen, notes)
         if view is not None:
             return view
-    if context.first_timeout is not None or any(not line.weak for line in context.evidence.of(EngineWatchdog)):
+    if context.timeouts or any(not line.weak for line in context.evidence.of(EngineWatchdog)):
         return ProgressView(Progress.STOPPED, True, (Plane.FRAMEWORK_LOG,), "a watchdog timed out", notes)
     if frozen:
-        reason = f"{ranks_text(spinning)} spin with frozen link counters and no byte moves"
+        reason = f"{ranks_text(spinning)} {verb(spinning, 'spins', 'spin')} with frozen link counters and no byte moves"
         return ProgressView(Progress.STOPPED, True, (Plane.HARDWARE,), reason, notes)
     if moving and len(moving) * 2 > len(seen.states):
         return ProgressView(Progress.ADVANCING, True, (Plane.HARDWARE,), "bytes move between the GPUs", notes)
@@ -102,17 +93,21 @@ def _by_engine(
 ) -> ProgressView | None:
     moving = seen.ranks(Doing.MOVING)
     end = context.window[1]
-    stale = end is not None and end - engine.last_page > max(STALE_PAGES, STALE_GAPS * engine.page_gap)
+    limits = context.limits
+    patience = max(limits.stale_page_seconds, limits.stale_page_gaps * engine.page_gap)
+    stale = end is not None and end - engine.last_page > patience
     timed_out = context.first_timeout is not None and context.first_timeout > (engine.last_advance or 0.0)
+    # Without a stamp nobody knows which was first: it outweighs gauges, and no counter that was seen to move.
+    perhaps_timed_out = timed_out or (bool(context.timeouts) and context.first_timeout is None)
     if engine.moves is Moves.STALLED:
         if moving and len(moving) == len(seen.states) and _as_before(context, engine, moving):
             reason = f"{engine.text}, yet bytes move on every GPU: a long prefill or another step without output"
             return ProgressView(Progress.ADVANCING, True, (Plane.HARDWARE,), reason, notes)
-        after = (engine.last_advance or 0.0) + context.limits.stall_seconds
+        after = (engine.last_advance or 0.0) + limits.stall_seconds
         if not frozen and not timed_out and _ras_moved(context, after):
             reason = f"{engine.text}, yet launched counts move between RAS polls: a long prefill or the like"
             return ProgressView(Progress.ADVANCING, True, (Plane.RAS,), reason, notes)
-        if engine.gauges_moved and not frozen and not timed_out:
+        if engine.gauges_moved and not frozen and not perhaps_timed_out:
             reason = f"{engine.text}: perhaps a long prefill"
             return ProgressView(Progress.UNKNOWN, False, (Plane.ENGINE,), reason, notes)
         planes = (Plane.ENGINE, Plane.HARDWARE) if frozen else (Plane.ENGINE,)
@@ -127,7 +122,7 @@ def _by_engine(
     if frozen and engine.last_advance is not None:
         # Spinning that began after the last advance: a stop that the pages are too short to show.
         since = max(state.since or 0.0 for state in seen.states.values() if state.doing is Doing.SPINNING)
-        if since >= engine.last_advance - 2.0:
+        if since >= engine.last_advance - limits.tail_seconds:
             return None
     if engine.moves is Moves.IDLE:
         return ProgressView(Progress.IDLE, True, (Plane.ENGINE,), engine.text, notes)
@@ -146,7 +141,7 @@ def _as_before(context: Context, engine: EngineState, moving: tuple[int, ...]) -
         earlier = rate[track.time[1:] <= (engine.last_advance or 0.0)]
         earlier = earlier[np.isfinite(earlier) & (earlier >= context.limits.moving_kib_per_s)]
         recent = float(np.nanmedian(rate[-context.limits.hardware_samples + 1 :]))
-        if len(earlier) and recent < PREFILL_SHARE * float(np.median(earlier)):
+        if len(earlier) and recent < context.limits.prefill_share * float(np.median(earlier)):
             return False
     return True
 

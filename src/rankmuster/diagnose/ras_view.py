@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.memo import once
 from rankmuster.model.ras import RasCommunicator, RasMissingRank, RasPoll, RasRank
 
 
@@ -63,6 +64,7 @@ def rank_of(context: Context, entry: RasRank | RasMissingRank, comm: RasCommunic
     return entry.rank if comm.size is not None and comm.size == context.roster.world_size else None
 
 
+@once
 def looks_per_communicator(context: Context) -> dict[int, list[CountLook]]:
     """Looks in order of time per communicator hash. Text replies give complete counts where they list who is apart."""
     members: dict[int, dict[int, int]] = defaultdict(dict)  # hash -> local rank -> global rank
@@ -149,6 +151,7 @@ class Absence:
     timeouts: int
 
 
+@once
 def absences(context: Context) -> list[Absence]:
     """Every answered poll that shows a job, in order of time."""
     found = []

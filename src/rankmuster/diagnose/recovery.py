@@ -143,6 +143,11 @@ TABLE: dict[tuple[FaultClass, Subkind | None], Recovery] = {
         "unlimited memlock for `ibv_reg_mr` or `create_cq`; remove left-over /dev/shm/nccl-* of dead processes.",
         NOT_RESTART_ONLY,
     ),
+    (FaultClass.INIT_STUCK, Subkind.MISCONFIGURED): _init(
+        "Mend what the finding names before the next start: the setting, the assignment of GPUs to ranks, the port, "
+        "the plugin or the driver.",
+        NOT_RESTART_ONLY,
+    ),
     (FaultClass.INIT_STUCK, Subkind.FABRIC_NOT_READY): _node(
         SAVE_KERNEL,
         "On the fenced node: restart the Fabric Manager (or the IMEX service) with no GPU process alive, reset the "

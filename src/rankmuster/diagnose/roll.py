@@ -231,10 +231,4 @@ def _view(
     if flight.dump.only_active:
         # What is not listed has finished.
         finished = max(finished, int(roll.seq[~roll.finished].min(initial=issued + 1)) - 1)
-    return RankGroupView(
-        rank=rank,
-        issued=issued,
-        finished=finished,
-        oldest=int(roll.seq[0]),
-        outstanding=tuple(roll.seq[~roll.finished].tolist()),
-    )
+    return RankGroupView(rank, issued, finished)

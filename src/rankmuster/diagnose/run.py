@@ -33,9 +33,11 @@ from rankmuster.diagnose.detectors import (
     wrong_path,
 )
 from rankmuster.diagnose.finding import Finding
+from rankmuster.diagnose.progress import ProgressView
 from rankmuster.diagnose.thresholds import DEFAULTS, Thresholds
-from rankmuster.diagnose.weigh import weigh
+from rankmuster.diagnose.weigh import Outcome, weigh
 from rankmuster.evidence.bundle import Evidence
+from rankmuster.model.fault import Progress
 from rankmuster.model.instance import InstanceFacts
 from rankmuster.model.job import Job
 from rankmuster.model.verdict import Verdict
@@ -86,24 +88,48 @@ def diagnose(evidence: Evidence, limits: Thresholds = DEFAULTS) -> Diagnosis:
     outcome = weigh(context, findings, view)
     named = (*outcome.accusation.culprits, *outcome.accusation.suspects) if outcome.accusation is not None else ()
     findings += culprit_stacks.explain(context, named)
+    findings += ras_counts.standing_alike(context, view)
+    if _speed_in_question(view, outcome) and not any(finding.detector == wrong_path.NAME for finding in findings):
+        findings += wrong_path.narrowed(context)
     if outcome.accusation is not None and not outcome.accusation.stop:
         findings += timeout_history.explain(context)
     return Diagnosis(conclude(context, findings, view, outcome), context.job)
 
 
+def _speed_in_question(view: ProgressView, outcome: Outcome) -> bool:
+    """Whether nothing stopped it, and it is slow or nobody can tell."""
+    accusation = outcome.accusation
+    if accusation is not None:
+        return not accusation.stop
+    return view.progress in (Progress.SLOW, Progress.UNKNOWN)
+
+
 def _one_instance(evidence: Evidence) -> None:
-    """Two descriptions of one incarnation (two looks) share their processes; everything else is mixed."""
-    seen: dict[tuple[object, ...], InstanceFacts] = {}
+    """Descriptions of one instance agree on every process they share: looks at it, or each node's own part of it."""
+    seen: list[InstanceFacts] = []
     for facts in evidence.of(InstanceFacts):
-        processes = frozenset((process.rank, process.host, process.pid) for process in facts.processes)
-        if facts.instance or processes:
-            seen.setdefault((facts.instance, facts.incarnation, processes), facts)
-    if len(seen) < 2:
+        if (facts.instance or facts.processes) and not any(_agree(facts, other) and facts == other for other in seen):
+            seen.append(facts)
+    strangers = [facts for facts in seen[1:] if not _agree(facts, seen[0])]
+    if not strangers:
         return
-    names = {facts.instance for facts in seen.values()}
-    what = f"{len(names)} instances" if len(names) > 1 else f"{len(seen)} incarnations of one instance"
-    text = " and ".join(_described(facts) for facts in sorted(seen.values(), key=lambda facts: facts.source))
+    names = {facts.instance for facts in (seen[0], *strangers)}
+    what = f"{len(names)} instances" if len(names) > 1 else f"{1 + len(strangers)} incarnations of one instance"
+    text = " and ".join(_described(facts) for facts in sorted((seen[0], *strangers), key=lambda facts: facts.source))
     raise MixedInstances(f"evidence of {what} is mixed: {text}; diagnose each folder by itself")
+
+
+def _agree(one: InstanceFacts, other: InstanceFacts) -> bool:
+    """Whether two descriptions can be of one incarnation: same facts where both say them, same process per rank."""
+    told = (
+        (one.instance, other.instance),
+        (one.incarnation, other.incarnation),
+        (one.world_size, other.world_size),
+    )
+    if any(mine is not None and theirs is not None and mine != theirs for mine, theirs in told):
+        return False
+    mine = {process.rank: (process.host, process.pid) for process in one.processes}
+    return all(mine.get(p.rank, (p.host, p.pid)) == (p.host, p.pid) for p in other.processes)
 
 
 def _described(facts: InstanceFacts) -> str:

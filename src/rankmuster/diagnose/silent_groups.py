@@ -40,8 +40,7 @@ def place(
                 continue
             status = dump.status.get(str(own))
             if status is not None and status.last_enqueued >= 0:
-                last, done = status.last_enqueued, status.last_completed
-                views[(group.key, rank)] = RankGroupView(rank, last, done, last + 1, ())
+                views[(group.key, rank)] = RankGroupView(rank, status.last_enqueued, status.last_completed)
     return views, frozenset(unplaced)
 
 

@@ -9,6 +9,7 @@ from enum import Enum
 import numpy as np
 
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.memo import once
 from rankmuster.model.hardware import GpuTrack
 
 
@@ -70,6 +71,7 @@ def rates(track: GpuTrack) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.where(known, total, np.nan)
 
 
+@once
 def picture(context: Context) -> Picture:
     """The state of every GPU with samples; the GPUs of ranks that had left before the others spun are gone."""
     own = frozenset(rank.pid for rank in context.roster.ranks if rank.pid is not None)

@@ -16,6 +16,33 @@ class Thresholds:
     stall_gaps: float = 5.0
     """... and for this many of the page's own ordinary gaps between two advances, so that slow scrapes do not alarm."""
 
+    late_gaps: float = 2.5
+    """Ordinary gaps between two advances after which a counter no longer counts as moving, and not yet as stopped."""
+
+    most_resets: int = 2
+    """Falls of its counters that one server's pages may show: a restart and one more. More are pages of several servers
+    under one name, which show neither a stop nor progress."""
+
+    rate_intervals: int = 6
+    """Fewest intervals between pages on which a rate is compared with an earlier one."""
+
+    ramp_intervals: int = 2
+    """Intervals at the start of a series that a rate leaves out: an engine that just began fills its batch first."""
+
+    steady_share: float = 0.8
+    """Share of the intervals in which a counter must move for its rate to mean anything."""
+
+    stale_page_seconds: float = 20.0
+    """Time by which the rest of the evidence may outlast the last metrics page before it says nothing of the end; pages
+    are scraped every 1 to 15 s."""
+
+    stale_page_gaps: float = 2.5
+    """... and this many of the pages' own ordinary gaps: who scrapes once a minute is not late after 20 s."""
+
+    prefill_share: float = 0.05
+    """Share of a GPU's ordinary link traffic that a prefill without output still moves: it moves more than decoding
+    does, while retries over a cut path and keep-alives trickle."""
+
     spin_percent: float = 95.0
     """SM utilisation from which a GPU counts as spinning; waiting NCCL kernels show 100 % in every capture."""
 
@@ -28,17 +55,21 @@ class Thresholds:
     hardware_seconds: float = 4.0
     """How long the picture of spinning and idle GPUs must stand; shorter than the 15 s bar for a confirmed stop."""
 
+    hardware_samples: int = 4
+    """... in at least so many samples of each GPU."""
+
     uneven_busy_percent: float = 85.0
     """SM utilisation of ranks that wait in their kernels for a late one; healthy ones vary together."""
 
     uneven_quiet_percent: float = 20.0
     """... and of the late one itself, which computes little and never waits: 1 % in the capture."""
 
-    hardware_samples: int = 4
-    """... in at least so many samples of each GPU."""
-
     ras_gap_seconds: float = 1.5
     """Two polls closer than this count as one look: a healthy busy job shows MISMATCH in half of single polls."""
+
+    two_sides_seconds: float = 60.0
+    """Two RAS replies from the two sides of a lost path belong together within this; collectors ask all nodes at least
+    once a minute."""
 
     tail_gaps: float = 5.0
     """Outstanding operations younger than so many of the dump's own longest ordinary gaps are a moving job's tail."""
@@ -69,17 +100,47 @@ class Thresholds:
     """The same where dumps carry stacks and nothing says when they were asked for: the window may be the dump's own
     making. Healthy captures reach 0.34 in it."""
 
+    late_dominance: float = 0.6
+    """Share of all waiting that the one late rank must account for; the captured slow rank accounts for 1.0."""
+
     late_span_seconds: float = 1.0
     """Shortest time that lateness is judged on; in the 50 ms after a start one hiccup takes a quarter of it."""
-
-    late_dominance: float = 0.6
-    """... and the share of all waiting that this one rank must account for."""
 
     tail_share: float = 0.1
     """Share of wall time from which single long waits count as a tail."""
 
     tail_wait_ms: float = 5.0
     """Shortest wait of a tail; scheduling hiccups of a host stay below."""
+
+    late_most: float = 0.6
+    """Share of wall time in short waits from which they count too: launch-bound healthy captures reach 0.46."""
+
+    late_alone: float = 0.9
+    """... when this one rank accounts for nearly all of it."""
+
+    late_long_ms: float = 1.0
+    """Shortest single wait that is no matter of launch order: an ordinary launch takes 0.01 to 0.1 ms."""
+
+    late_elsewhere: float = 0.5
+    """Part of its lateness that a rank must not have spent waiting in other groups to be its origin."""
+
+    late_buckets: int = 20
+    """Equal parts of the window: waiting in nearly all of them is persistent, in a few it is a tail."""
+
+    late_bucket_share: float = 0.25
+    """Part of the even share of all waiting from which a bucket counts as one that holds waiting."""
+
+    late_steady: float = 0.75
+    """Share of the buckets that must hold waiting for it to be persistent."""
+
+    late_tail_events: int = 3
+    """Fewest single waits of a tail; one hiccup is none."""
+
+    late_tail_factor: float = 10.0
+    """A wait of the tail is at least this many ordinary durations of the same group's operations."""
+
+    late_idler_percent: float = 30.0
+    """SM utilisation by which the late rank's GPU lies below its peers', which spin while they wait for it."""
 
     late_rounds: int = 20
     """Fewest symmetric operations that late arrival is judged on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,7 +19,7 @@ class Reason(str, Enum):
     HELD_BEFORE = "held before"  # it has, but stands at an earlier operation
     NO_SEND = "no send"
     NO_RECEIVE = "no receive"
-    NO_DUMP = "no dump"  # everybody else has entered; of this member nothing is known
+    NO_DUMP = "no dump"  # everybody else has entered; neither dump nor log places this member in the group
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,6 @@ class WaitGraph:
     edges: dict[int, tuple[Edge, ...]]
     older: frozenset[tuple[int, int]]
 
-    def incoming(self, target: int) -> tuple[Edge, ...]:
-        """Edges that point at `target`."""
-        return tuple(edge for edges in self.edges.values() for edge in edges if edge.target == target)
-
     def reachable(self, start: int) -> set[int]:
         """Everybody `start` waits for, directly or through others."""
         seen: set[int] = set()
@@ -50,6 +47,21 @@ class WaitGraph:
                 if edge.target not in seen:
                     seen.add(edge.target)
                     stack.append(edge.target)
+        return seen
+
+    def waiting_for(self, targets: Collection[int]) -> set[int]:
+        """Everybody who waits for one of `targets`, directly or through others."""
+        waiters: dict[int, list[int]] = defaultdict(list)
+        for rank, edges in self.edges.items():
+            for target in {edge.target for edge in edges}:
+                waiters[target].append(rank)
+        seen: set[int] = set()
+        stack = list(targets)
+        while stack:
+            for rank in waiters[stack.pop()]:
+                if rank not in seen:
+                    seen.add(rank)
+                    stack.append(rank)
         return seen
 
     def cycle(self) -> frozenset[int]:
@@ -74,11 +86,19 @@ def build(table: RollTable) -> WaitGraph:
     """The wait-for graph of the moment the dumps were taken."""
     older = _older(table)
     edges: dict[int, tuple[Edge, ...]] = {}
+    targets: dict[tuple[int, int], tuple[tuple[int, Reason], ...]] = {}
     for rank, head in table.heads.items():
         flight = table.rows.get(rank)
         if head is None or (flight is not None and flight.head_lost):
             continue
-        edges[rank] = tuple(_p2p_edges(table, head)) if head.seq is None else tuple(_edges(table, head, older))
+        if head.seq is None:
+            edges[rank] = tuple(_p2p_edges(table, head))
+            continue
+        here = (head.group, head.seq)
+        if here not in targets:
+            # A job of thousands stands at a few operations: who is missing at one is the same for all who wait there.
+            targets[here] = _targets(table, *here, older)
+        edges[rank] = tuple(Edge(rank, target, reason, *here) for target, reason in targets[here] if target != rank)
     return WaitGraph(edges, older)
 
 
@@ -102,32 +122,31 @@ def _older(table: RollTable) -> frozenset[tuple[int, int]]:
     return frozenset(found)
 
 
-def _edges(table: RollTable, head: Head, older: frozenset[tuple[int, int]]) -> list[Edge]:
-    group = table.group(head.group)
-    seq = head.seq if head.seq is not None else -1
-    missing: list[Edge] = []
-    held: list[Edge] = []
-    unknown: list[Edge] = []
-    for member in group.members:
-        if member == head.rank:
+def _targets(table: RollTable, key: int, seq: int, older: frozenset[tuple[int, int]]) -> tuple[tuple[int, Reason], ...]:
+    """Whom a rank that stands at `seq` of the group waits for."""
+    found: list[tuple[int, Reason]] = []
+    unknown: list[tuple[int, Reason]] = []
+    for member in table.group(key).members:
+        view = table.views.get((key, member))
+        if view is None and (key, member) in table.unplaced:
             continue
-        view = table.views.get((group.key, member))
-        if view is None and member not in table.heads:
-            unknown.append(Edge(head.rank, member, Reason.NO_DUMP, group.key, seq))
-            continue
-        if view is None and (group.key, member) in table.unplaced:
+        if view is None and member not in table.rows:
+            # Its log may speak of other groups; that it is silent of this one proves nothing.
+            stands = table.heads.get(member) is not None
+            unknown.append((member, Reason.HELD_BEFORE if stands else Reason.NO_DUMP))
             continue
         issued = view.issued if view is not None else -1
         if issued < seq:
-            if (group.key, member) not in older and not _is_cut(table, member):
-                missing.append(Edge(head.rank, member, Reason.NOT_ENTERED, group.key, seq))
+            if (key, member) not in older and not _is_cut(table, member):
+                found.append((member, Reason.NOT_ENTERED))
             continue
         other = table.heads.get(member)
-        if other is None or (other.group, other.seq) == (head.group, head.seq):
+        if other is None or (other.group, other.seq) == (key, seq):
             continue
-        if view is None or not _has_finished(table, group.key, member, seq):
-            held.append(Edge(head.rank, member, Reason.HELD_BEFORE, group.key, seq))
-    return [*missing, *held] or unknown
+        if view is None or not has_finished(table, key, member, seq):
+            found.append((member, Reason.HELD_BEFORE))
+    found.sort(key=lambda item: item[1] is Reason.HELD_BEFORE)
+    return tuple(found or unknown)
 
 
 def _is_cut(table: RollTable, rank: int) -> bool:
@@ -136,7 +155,8 @@ def _is_cut(table: RollTable, rank: int) -> bool:
     return flight is not None and flight.dump.cut
 
 
-def _has_finished(table: RollTable, key: int, rank: int, seq: int) -> bool:
+def has_finished(table: RollTable, key: int, rank: int, seq: int) -> bool:
+    """Whether the rank has left that operation."""
     roll = table.rolls.get((key, rank))
     position = roll.at(seq) if roll is not None else None
     if roll is not None and position is not None:
@@ -170,8 +190,8 @@ def _partner_edges(table: RollTable, rank: int, group: int, kind: str, peer: int
     wanted = "send" if kind == "recv" else "recv"
     flight = table.rows.get(peer)
     if flight is None:
-        # A log says nothing of sends and receives.
-        reason = Reason.HELD_BEFORE if peer in table.heads else Reason.NO_DUMP
+        # A log says nothing of sends and receives; only that the rank stands at something else.
+        reason = Reason.HELD_BEFORE if table.heads.get(peer) is not None else Reason.NO_DUMP
         return [Edge(rank, peer, reason, group, None)]
     if left_by_peer(table, rank, row, peer, group):
         return []

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Accusation, Finding
 from rankmuster.diagnose.progress import ProgressView
-from rankmuster.diagnose.ras_view import absences
+from rankmuster.diagnose.ras_beside import with_ras
 from rankmuster.model.fault import Confidence, FaultClass, Progress, Subkind
-from rankmuster.model.plane import Plane
 
 TIERS: dict[Subkind | None, int] = {
     None: 3,  # an init that a named warning stopped, for a reason that no sub-kind names
@@ -19,6 +18,7 @@ TIERS: dict[Subkind | None, int] = {
     Subkind.VERSION_MISMATCH: 3,
     Subkind.NO_INTERFACE: 3,
     Subkind.RESOURCE_LIMIT: 3,
+    Subkind.MISCONFIGURED: 3,
     Subkind.FABRIC_NOT_READY: 3,
     Subkind.OP_MISMATCH: 4,
     Subkind.SIZE_MISMATCH: 4,
@@ -43,11 +43,15 @@ TIERS: dict[Subkind | None, int] = {
 }
 """What explains the rest: a lost device explains a dead process, that one a missing call, that one the waiting."""
 
+TELLING = ("process-exit", "cuda-errors", "gpu-errors")
+"""Detectors that know a cause, the most telling first: an exit code and an exception explain a missing dump and a GPU
+that its process left, though both of these may be seen a moment earlier."""
+
+NOT_STOPPED = "other planes show that the instance is not stopped"
+NOT_SLOW = "the instance is stopped, and what made it slow is not the question"
+
 LEAD_ONLY = 20
 """Added to the tier of what is only possible: it leads when nothing better is there."""
-
-FEWEST_UNANSWERED = 2
-"""Polls without an answer from which RAS counts as silent; one may be a slow leg (each waits up to 10 s)."""
 
 SURVIVES_PROGRESS = {
     Progress.ADVANCING: frozenset({"gpu-errors", "process-exit"}),
@@ -59,11 +63,14 @@ SURVIVES_PROGRESS = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`lead` None: no fault. `supporting`: findings that accuse the same. `set_aside`: contradicted by progress."""
+    """`lead` None: no fault. `supporting`: findings that accuse the same.
+
+    `set_aside`: findings that progress contradicts, each with the reason.
+    """
 
     lead: Finding | None
     supporting: tuple[Finding, ...]
-    set_aside: tuple[Finding, ...]
+    set_aside: tuple[tuple[Finding, str], ...]
     confidence: Confidence | None
     contested: bool = False
 
@@ -77,21 +84,26 @@ def weigh(context: Context, findings: list[Finding], view: ProgressView) -> Outc
     """Picks the leading accusation and measures it against the others."""
     accusing = [finding for finding in findings if finding.accusation is not None]
     admitted: list[Finding] = []
-    aside: list[Finding] = []
+    aside: list[tuple[Finding, str]] = []
     for finding in accusing:
-        (admitted if _admissible(finding, view) else aside).append(finding)
-    admitted = [_with_ras(context, finding, admitted) for finding in admitted]
+        if _admissible(finding, view):
+            admitted.append(finding)
+        elif finding.accusation is not None:
+            aside.append((finding, NOT_STOPPED if finding.accusation.stop else NOT_SLOW))
+    admitted = [with_ras(context, finding, admitted) for finding in admitted]
     if not admitted:
         return Outcome(None, (), tuple(aside), None)
-    lead = min(admitted, key=_rank)
+    lead = _telling(min(admitted, key=_rank), admitted)
     accusation = lead.accusation
     assert accusation is not None
     others = [finding for finding in admitted if finding is not lead]
-    supporting = [finding for finding in others if _agrees(accusation, finding.accusation)]
+    supporting = [finding for finding in others if _agrees(context, accusation, finding.accusation)]
     contested = [finding for finding in others if _contradicts(accusation, finding.accusation)]
     if contested and not accusation.decisive and not supporting:
         return Outcome(_uncertain(lead, contested), (), tuple(aside), Confidence.POSSIBLE, contested=True)
-    planes = {lead.plane, *(finding.plane for finding in supporting)}
+    # A lead is no second witness.
+    sure = [finding for finding in supporting if _confidence(finding) is not Confidence.POSSIBLE]
+    planes = {lead.plane, *(finding.plane for finding in sure)}
     confidence = accusation.confidence
     if accusation.decisive or (len(planes) > 1 and confidence is not Confidence.POSSIBLE):
         confidence = Confidence.CONFIRMED
@@ -126,16 +138,53 @@ def _rank(finding: Finding) -> tuple[int, int, float]:
     return (tier, order + unnamed, accusation.at if accusation.at is not None else float("inf"))
 
 
-def _agrees(lead: Accusation, other: Accusation | None) -> bool:
+def _confidence(finding: Finding) -> Confidence:
+    return finding.accusation.confidence if finding.accusation is not None else Confidence.POSSIBLE
+
+
+def _telling(first: Finding, admitted: list[Finding]) -> Finding:
+    """Of findings that lead alike and name the same ranks, the one that says most of the cause."""
+    lead = first.accusation
+    assert lead is not None
+    if not lead.culprits and not lead.suspects:
+        return first
+    alike = [
+        finding
+        for finding in admitted
+        if (other := finding.accusation) is not None
+        and finding.detector in TELLING
+        and _rank(finding)[:2] == _rank(first)[:2]
+        and other.fault is lead.fault
+        and (set(other.culprits), set(other.suspects)) == (set(lead.culprits), set(lead.suspects))
+    ]
+    return min(alike, key=lambda finding: (TELLING.index(finding.detector), _rank(finding)), default=first)
+
+
+def _ranks(context: Context, accusation: Accusation) -> set[int]:
+    """All ranks an accusation without names is about: those of its hosts, else those that wait."""
+    on_hosts = {rank for host in accusation.hosts for rank in context.roster.hosts.get(host, ())}
+    return on_hosts or set(accusation.victims)
+
+
+def _agrees(context: Context, lead: Accusation, other: Accusation | None) -> bool:
+    """Whether both accuse the same: the same culprits, or one class about ranks, GPUs or hosts that overlap."""
     if other is None:
         return False
     if lead.culprits and other.culprits:
         return set(lead.culprits) == set(other.culprits)
     if lead.culprits and other.suspects:
         return set(lead.culprits) == set(other.suspects)
-    if not lead.culprits and not other.culprits and lead.fault is other.fault:
-        return not lead.hosts or not other.hosts or bool(set(lead.hosts) & set(other.hosts))
-    return False
+    if lead.culprits or other.culprits or lead.fault is not other.fault:
+        return False
+    for one, two in (
+        (set(lead.suspects), set(other.suspects)),
+        ({gpu.name for gpu in lead.gpus}, {gpu.name for gpu in other.gpus}),
+        (set(lead.hosts), set(other.hosts)),
+        (_ranks(context, lead), _ranks(context, other)),
+    ):
+        if one and two:
+            return bool(one & two)
+    return lead.subkind is other.subkind
 
 
 def _contradicts(lead: Accusation, other: Accusation | None) -> bool:
@@ -160,54 +209,3 @@ def _uncertain(lead: Finding, contested: list[Finding]) -> Finding:
         accusation, culprits=(), suspects=tuple(sorted(names)), why=why, confidence=Confidence.POSSIBLE
     )
     return replace(lead, accusation=open_accusation)
-
-
-def _with_ras(context: Context, finding: Finding, admitted: list[Finding]) -> Finding:
-    """A rank without a dump that RAS still hears is not unresponsive: with lower counts it did not enter."""
-    accusation = finding.accusation
-    if accusation is not None and finding.plane is Plane.HARDWARE and accusation.subkind is Subkind.MISSING_ENTER:
-        return _with_ras_silence(context, finding, accusation)
-    if accusation is None or accusation.subkind is not Subkind.UNRESPONSIVE or finding.plane is not Plane.FLIGHT:
-        return finding
-    looks = absences(context)
-    named = set(accusation.culprits or accusation.suspects)
-    if not looks or not named <= looks[-1].answered:
-        return finding
-    behind = {
-        rank
-        for other in admitted
-        if other.plane is Plane.RAS and other.accusation and other.accusation.subkind is Subkind.MISSING_ENTER
-        for rank in other.accusation.culprits
-    }
-    if named <= behind:
-        changed = replace(accusation, fault=FaultClass.COLLECTIVE_DESYNC, subkind=Subkind.MISSING_ENTER)
-        return replace(finding, accusation=changed)
-    changed = replace(
-        accusation, culprits=(), suspects=tuple(sorted(named)), victims=(), confidence=Confidence.POSSIBLE
-    )
-    return replace(finding, accusation=changed)
-
-
-def _with_ras_silence(context: Context, finding: Finding, accusation: Accusation) -> Finding:
-    """An idle GPU beside RAS that answered before and never since is a process that does not run.
-
-    A stopped graph or a host that stands elsewhere leaves RAS at RUNNING/OK; a frozen process makes RAS of the whole
-    job wait for it, whichever rank was asked (capture rank-frozen).
-    """
-    at = accusation.at
-    timed = [(time, poll.answered) for poll in context.polls if (time := context.time(poll.time)) is not None]
-    if at is None or not any(answered for time, answered in timed if time <= at):
-        return finding
-    since = [answered for time, answered in timed if time > at]
-    if len(since) < FEWEST_UNANSWERED or any(since):
-        return finding
-    changed = replace(
-        accusation,
-        fault=FaultClass.PROCESS_OR_DEVICE_LOST,
-        subkind=Subkind.UNRESPONSIVE,
-        why={
-            rank: f"{text}, and RAS did not answer once in {len(since)} polls since: its process does not run"
-            for rank, text in accusation.why.items()
-        },
-    )
-    return replace(finding, accusation=changed)

@@ -27,6 +27,7 @@ class Subkind(str, Enum):
     RENDEZVOUS_TIMEOUT = "rendezvous_timeout"
     VERSION_MISMATCH = "version_mismatch"
     RESOURCE_LIMIT = "resource_limit"
+    MISCONFIGURED = "misconfigured"
     FABRIC_NOT_READY = "fabric_not_ready"
 
     MISSING_ENTER = "missing_enter"
@@ -62,6 +63,7 @@ SUBKINDS: dict[FaultClass, tuple[Subkind, ...]] = {
         Subkind.RENDEZVOUS_TIMEOUT,
         Subkind.VERSION_MISMATCH,
         Subkind.RESOURCE_LIMIT,
+        Subkind.MISCONFIGURED,
         Subkind.FABRIC_NOT_READY,
     ),
     FaultClass.COLLECTIVE_DESYNC: (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +13,6 @@ from rankmuster.model.stamp import Stamp
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-
-UNKNOWN_INT = -1
-"""Stands for an absent number in the integer columns."""
 
 
 class State(IntEnum):
@@ -104,4 +100,3 @@ class FlightDump:
     time: Stamp | None = None
     only_active: bool = False
     cut: bool = False
-    extra: dict[str, Any] | None = None

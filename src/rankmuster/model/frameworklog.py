@@ -28,6 +28,11 @@ class LineOrigin:
     group_rank: int | None = None
     host: str | None = None
 
+    @property
+    def reference(self) -> str:
+        """`nccl/rank2.log#L17`: how findings point at this line."""
+        return f"{self.source}#L{self.line}"
+
 
 @dataclass(frozen=True, slots=True)
 class WatchdogTimeout:

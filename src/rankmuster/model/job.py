@@ -31,13 +31,12 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A process group; identity is the member set plus its name. `inferred`: members guessed from who uses it."""
+    """A process group; identity is the member set plus its name."""
 
     key: int
     name: str
     desc: str
     members: tuple[int, ...]
-    inferred: bool = False
 
     @property
     def label(self) -> str:
@@ -48,33 +47,16 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One rank's entry of one collective of one group, as a row of its dump."""
-
-    rank: int
-    row: int  # row of the dump's columns
-    seq: int
-    op: str  # without backend prefix
-    finished: bool
-    failed: bool  # retired without completed, on a backend that has events
-    started: bool | None  # None: timing was off
-    created: float  # unix seconds, host's clock
-
-
-@dataclass(frozen=True, slots=True)
 class RankGroupView:
     """Where one rank stands in one group.
 
-    `issued`: highest sequence it enqueued; `finished`: highest it finished; -1 none. `oldest`: the lowest sequence
-    still in its ring buffer; below that is unknown, not missing. `outstanding`: sequences enqueued and not finished.
-    `from_log`: no dump, only what its watchdog said.
+    `issued`: highest sequence it enqueued; `finished`: highest it finished; -1 none. `from_log`: no dump, only what its
+    watchdog said.
     """
 
     rank: int
     issued: int
     finished: int
-    oldest: int
-    outstanding: tuple[int, ...]
     from_log: bool = False
 
 
@@ -116,10 +98,11 @@ class Job:
     first_timeout: float | None = None
     clock_offsets: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # host -> (offset, error) seconds
     window: tuple[float | None, float | None] = (None, None)
+    _by_number: Mapping[int, Rank] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_number", {rank.rank: rank for rank in self.ranks})
 
     def rank(self, number: int) -> Rank:
         """The rank of that number; a bare one where nothing else is known of it."""
-        for rank in self.ranks:
-            if rank.rank == number:
-                return rank
-        return Rank(number)
+        return self._by_number.get(number) or Rank(number)

@@ -15,6 +15,11 @@ class KernelOrigin:
     host: str | None  # from the file's path or a syslog prefix
     stamp: Stamp | None
 
+    @property
+    def reference(self) -> str:
+        """`nccl/rank2.log#L17`: how findings point at this line."""
+        return f"{self.source}#L{self.line}"
+
 
 class GpuAfter(str, Enum):
     """What an Xid leaves of the GPU (NVIDIA Xid catalogue)."""

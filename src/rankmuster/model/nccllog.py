@@ -21,6 +21,11 @@ class LogOrigin:
     rank: int | None
     stamp: Stamp | None
 
+    @property
+    def reference(self) -> str:
+        """`nccl/rank2.log#L17`: how findings point at this line."""
+        return f"{self.source}#L{self.line}"
+
 
 class InitPhase(str, Enum):
     START = "start"
@@ -158,6 +163,11 @@ class NcclProblem:
     text: str
     peer: str | None = None
     detail: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def of_ras(self) -> bool:
+        """Whether the RAS thread wrote it: it speaks of RAS's own connections, not of the job's."""
+        return ("thread", "ras") in self.detail
 
 
 @dataclass(frozen=True, slots=True)

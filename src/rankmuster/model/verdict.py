@@ -33,7 +33,7 @@ class Window(_Frozen):
 
 
 class Suspect(_Frozen):
-    """Who is named, and why. Everything that is not known is null."""
+    """Who is named, and why. Everything that is not known is null. `link`: an adapter, or the two ends of a path."""
 
     kind: SuspectKind
     rank: int | None = None
@@ -41,6 +41,7 @@ class Suspect(_Frozen):
     pid: int | None = None
     gpu: int | str | None = None
     pod: str | None = None
+    link: str | None = None
     role: Role
     why: str
 

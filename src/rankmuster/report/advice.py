@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from rankmuster.model.fault import FaultClass
 from rankmuster.model.job import Job
+from rankmuster.model.ranks_text import rank_ranges
 from rankmuster.model.verdict import Verdict
 from rankmuster.report.inert import plain
-from rankmuster.report.words import BOUNDARY_WORDS, rank_ranges
+from rankmuster.report.words import BOUNDARY_WORDS
 
 SAVING_WORDS = ("save", "preserve", "capture", "archive")
 """A step that begins with one of these is for the evidence, and comes before every other (DESIGN, invariant 5)."""

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from rankmuster.model.fault import Role
+from rankmuster.model.ranks_text import rank_ranges
 from rankmuster.report import theme
 from rankmuster.report.lanes import Cell, Lanes
 from rankmuster.report.operations import OUTSTANDING, ROW_MARKS, Mark, Operations
 from rankmuster.report.page import Markup, text
 from rankmuster.report.svg import LEFT, RIGHT, WIDTH, Axis, bar, label, svg
-from rankmuster.report.words import rank_ranges, span
+from rankmuster.report.words import span
 
 LANE = 7
 """Height of one collective's lane, with a gap of two below its bar."""

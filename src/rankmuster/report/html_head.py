@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rankmuster.model.fault import FaultClass, Role
 from rankmuster.model.job import Job
+from rankmuster.model.ranks_text import rank_ranges
 from rankmuster.model.verdict import Suspect, Verdict
 from rankmuster.report import theme
 from rankmuster.report.advice import advice
@@ -15,7 +16,6 @@ from rankmuster.report.words import (
     named,
     of_role,
     place,
-    rank_ranges,
     span,
 )
 

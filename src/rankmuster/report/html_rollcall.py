@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from rankmuster.model.ranks_text import rank_ranges
 from rankmuster.report import theme
 from rankmuster.report.collapse import collapse
 from rankmuster.report.page import Markup, mark, scroll, text
 from rankmuster.report.rollcall import DumpState, Link, RollCall, Row
-from rankmuster.report.words import rank_ranges, rate_kib
+from rankmuster.report.words import rate_kib
 
 MAX_ROWS = 64
 """Rows before like ranks are told as one: eight nodes of eight GPUs are still read one by one."""

@@ -15,13 +15,14 @@ from rich.text import Text
 from rankmuster.model.fault import FaultClass
 from rankmuster.model.job import Job
 from rankmuster.model.plane import Plane, PlaneState
+from rankmuster.model.ranks_text import rank_ranges
 from rankmuster.model.verdict import FindingRecord, Verdict
 from rankmuster.report import theme
 from rankmuster.report.advice import advice
 from rankmuster.report.collapse import collapse
 from rankmuster.report.inert import plain
 from rankmuster.report.rollcall import RollCall, Row, roll_call
-from rankmuster.report.words import accused, class_name, clock, rank_ranges
+from rankmuster.report.words import accused, class_name, clock
 
 MAX_ROWS = 24
 """Rows of the roll call: with the verdict above them they fit a terminal of 40 lines."""

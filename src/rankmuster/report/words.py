@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from datetime import datetime, timezone
 
 from rankmuster.model.fault import Boundary, FaultClass, Role
+from rankmuster.model.ranks_text import rank_ranges
 from rankmuster.model.verdict import Suspect, Verdict
 from rankmuster.report.inert import plain
 
@@ -21,17 +21,6 @@ BOUNDARY_WORDS: dict[Boundary, str] = {
     Boundary.NODE: "the process group on other nodes; the node stays out until it passes admission",
     Boundary.CLUSTER: "more than one node: a class of nodes is affected",
 }
-
-
-def rank_ranges(ranks: Iterable[int]) -> str:
-    """`0-6, 8` for 0..6 and 8; empty for none."""
-    runs: list[list[int]] = []
-    for rank in sorted(set(ranks)):
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def place(suspect: Suspect) -> str:
@@ -51,6 +40,8 @@ def place(suspect: Suspect) -> str:
 def who(suspect: Suspect) -> str:
     """`rank 2 (host 10.0.0.7, pid 1519, GPU 2)`; by kind and place where no rank is known."""
     where = place(suspect)
+    if suspect.link is not None:
+        return f"{suspect.kind.value} {plain(suspect.link)}"
     if suspect.rank is None:
         return f"{suspect.kind.value} ({where})" if where else suspect.kind.value
     return f"rank {suspect.rank} ({where})" if where else f"rank {suspect.rank}"

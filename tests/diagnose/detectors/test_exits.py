@@ -217,3 +217,51 @@ def test_everybody_taken_down_long_after_the_stop_hides_nothing(code: int) -> No
 )
 def test_a_rank_that_leaves_because_of_another_is_no_culprit(world: int, error: str) -> None:
     assert culprits(ends(world, {1: (1, T0 + 10.5)}, log("rank1.log", *traceback(1, error)))) == []
+
+
+def test_an_exit_status_above_the_signals_is_no_signal() -> None:
+    found = verdict_of(
+        [log("mpi.log", "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD with errorcode 255")]
+    )
+    assert "exit code 255" in said(found)
+    assert "signal 127" not in said(found)
+
+
+def test_each_after_shock_is_excused_by_what_applied_to_it() -> None:
+    exits = {0: (-9, T0 + 12), 1: (-6, T0 + 21), 2: (1, T0 + 40), 3: (1, None)}
+    text = said(ends(4, exits, *timeouts(4, without=0)))
+    assert "rank 1 ended by a signal that takes victims down (SIGABRT)" in text.replace("Rank 1", "rank 1")
+    assert "rank 2 ended after the first time-out (exit code 1)" in text
+    assert "rank 3 ended at an unknown time (exit code 1): by itself that accuses nobody" in text
+
+
+TORCHRUN = """
+Root Cause (first observed failure):
+[0]:
+  time      : {first}
+  host      : node-3
+  rank      : 5 (local_rank: 5)
+  exitcode  : {code} (pid: 9249)
+"""
+
+
+def test_torchruns_time_is_told_and_its_line_is_quoted_once() -> None:
+    found = verdict_of([log("t.log", *TORCHRUN.format(first="2026-03-02_08:14:54", code=-7).splitlines())])
+    (culprit,) = (s for s in found.suspects if s.role.value == "culprit")
+    assert culprit.why == "ended at 2026-03-02 08:14:54 of its host's clock: SIGBUS"
+
+
+def test_an_out_of_memory_kill_is_told_in_words_before_its_line() -> None:
+    killed = (
+        "[44930.3] Memory cgroup out of memory: Killed process 5002 (python) total-vm:3kB, anon-rss:9kB, file-rss:3kB"
+    )
+    found = ends(4, {2: (-9, None)}, kernel(killed))
+    (culprit,) = (s for s in found.suspects if s.role.value == "culprit")
+    assert culprit.why.endswith("SIGKILL (out of memory)")
+    assert culprit.rank == 2
+
+
+def test_the_exit_code_that_is_known_is_not_asked_for() -> None:
+    found = ends(4, {3: (0, T0 + 12)}, *timeouts(4, without=3))
+    assert culprits(found) == [3]
+    assert not any("exit code" in text for text in found.would_decide)

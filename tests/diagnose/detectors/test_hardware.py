@@ -5,7 +5,20 @@ from __future__ import annotations
 import json
 
 import pytest
-from build_evidence import IDLE, MOVE, SPIN, T0, culprits, flat_pages, instance, pid, samples, steady_pages, verdict_of
+from build_evidence import (
+    IDLE,
+    MOVE,
+    SPIN,
+    T0,
+    culprits,
+    flat_pages,
+    instance,
+    pid,
+    said,
+    samples,
+    steady_pages,
+    verdict_of,
+)
 
 from rankmuster.evidence.blob import Blob
 from rankmuster.model.verdict import Verdict
@@ -111,3 +124,12 @@ def test_load_without_any_traffic_may_wait_for_nobody() -> None:
     assert busy.class_.value == "healthy"
     collected_late = verdict_of([instance(), *flat_pages(T0, 40, 1000), samples([(40, ONE_IDLE)])])
     assert culprits(collected_late) == [2], "the engine shows the stop that the samples are too young for"
+
+
+def test_the_words_hold_for_what_was_measured() -> None:
+    busy = stalled(samples([(10, MOVING), (40, dict.fromkeys(ALL, (96.0, 0.0)))]))
+    assert "GPU at 96 %" in said(busy)
+    assert "all GPUs with samples spin" in said(busy)
+    one_foreign = stalled(samples([(10, MOVING), (40, SPINNING)], pids={1: [pid(1), 99]}))
+    assert "all GPUs with samples spin" not in said(one_foreign)
+    assert "all GPUs whose samples tell spin" in said(one_foreign)

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import time as clock
+
 import pytest
-from build_evidence import T0, culprits, flat_pages, instance, log, steady_pages, traceback, verdict_of, watchdog
+from build_evidence import (
+    T0,
+    culprits,
+    flat_pages,
+    instance,
+    log,
+    ras_json,
+    steady_pages,
+    traceback,
+    verdict_of,
+    watchdog,
+)
 
 from rankmuster.evidence.blob import Blob
 from rankmuster.model.verdict import Verdict
@@ -63,3 +76,18 @@ def test_exceptions_after_the_first_timeout_convict_nobody() -> None:
     logs = [log(f"rank{r}.log", watchdog(r, T0 + 21)) for r in (1, 2, 3)]
     logs.append(log("rank0.log", watchdog(0, T0 + 21), *traceback(0, "RuntimeError: broken", T0 + 25)))
     assert culprits(raised(4, *logs)) == []
+
+
+def worker(rank: int, error: str, at: float) -> Blob:
+    """A traceback as vLLM logs it, with a time on each line."""
+    moment = clock.strftime("%m-%d %H:%M:%S", clock.gmtime(at))
+    lines = ["Traceback (most recent call last):", '  File "/opt/worker.py", line 128, in step', "    run()", error]
+    return log(f"rank{rank}.log", *[f"(VllmWorker rank={rank} pid=5001) ERROR {moment} [w.py:5] {x}" for x in lines])
+
+
+def test_an_exception_after_the_engines_own_alarm_accuses_nobody() -> None:
+    moment = clock.strftime("%Y-%m-%d %H:%M:%S", clock.gmtime(T0 + 20))
+    alarm = log("rank0.log", f"[{moment}] Watchdog timeout (self.watchdog_timeout=300, self.soft=False)")
+    anchor = ras_json(T0 + 19, [])
+    assert culprits(raised(4, anchor, alarm, worker(1, "ValueError: bad token", T0 + 15))) == [1]
+    assert culprits(raised(4, anchor, alarm, worker(1, "ValueError: bad token", T0 + 25))) == []

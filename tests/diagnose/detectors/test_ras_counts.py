@@ -14,6 +14,7 @@ from build_evidence import (
     log,
     ras_json,
     ras_text,
+    said,
     samples,
     steady_pages,
     verdict_of,
@@ -99,3 +100,17 @@ def test_a_corrupt_reply_beside_sound_ones_is_left_out() -> None:
     polls = [ras_json(T0 + t, [Comm(ALL, even(ALL, 1004, r2=1000))]) for t in TIMES]
     broken = Blob(f"ras/{T0 + 40:.3f}-0.json", polls[0].data.replace(b'"size": 4', b'"size": 1717986918'))
     assert culprits(verdict_of([instance(), *STALLED, *polls, broken])) == [2]
+
+
+def test_equal_counts_are_told_once_and_only_where_nothing_else_decides() -> None:
+    comms = [Comm(ALL, even(ALL, 600)), Comm((0, 1), even((0, 1), 300), hash=0xA1)]
+    polls = [ras_json(T0 + t, comms) for t in (5, 15, 25)]
+    alone = said(verdict_of([instance(), *polls]))
+    assert alone.count("all ranks launched the same number") == 1
+    assert "in 2 communicators" in alone
+    assert "same number" not in said(verdict_of([instance(last_look=T0 + 26), *steady_pages(T0, 26), *polls]))
+
+
+def test_several_missing_ranks_are_several() -> None:
+    polls = [ras_json(T0 + t, [Comm(ALL, even(ALL, 604, r2=600), missing=(0, 1))]) for t in (15, 25, 35)]
+    assert "ranks 0, 1 are missing" in said(verdict_of([instance(), *polls]))

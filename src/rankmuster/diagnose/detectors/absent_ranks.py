@@ -1,24 +1,23 @@
-"""Roots that stand at nothing: ranks that did not come, and ranks of which neither dump nor log says anything."""
+"""Roots that stand at nothing: ranks that did not come, and what the first operation was that they are missing from."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.ends import AFTER_SHOCK_SIGNALS
-from rankmuster.diagnose.finding import Finding, accuse, ranks_text
-from rankmuster.diagnose.roll import Head
-from rankmuster.diagnose.waits import Edge, Reason, WaitGraph, place
-from rankmuster.evidence import flight_json, flight_pickle, names
+from rankmuster.diagnose.detectors.silent_ranks import references, unknown_finding
+from rankmuster.diagnose.finding import Finding, accuse, verb
+from rankmuster.diagnose.roll import Head, RollTable
+from rankmuster.diagnose.standing import first_number, standing
+from rankmuster.diagnose.waits import Edge, Reason, WaitGraph
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.verdict import FirstDivergence
 
 NAME = "who-waits-for-whom"
 """One detector in several files; see `waiting`."""
-
-FLIGHT_READERS = frozenset({flight_json.READER.name, flight_pickle.READER.name})
-"""Who reads dumps, by the names that `Evidence.sources` has."""
 
 
 def absent(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list[Finding]:
@@ -35,7 +34,7 @@ def absent(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list[F
     if free:
         found.append(_free_finding(context, graph, heads, free))
     if unknown and not free:
-        found.append(_unknown_finding(context, graph, heads, unknown))
+        found.append(unknown_finding(context, graph, heads, unknown))
     return found
 
 
@@ -51,80 +50,154 @@ def _dump_before(context: Context, edge: Edge, heads: dict[int, Head]) -> bool:
 def _free_finding(context: Context, graph: WaitGraph, heads: dict[int, Head], free: dict[int, list[Edge]]) -> Finding:
     table = context.table
     roots = tuple(sorted(free))
-    waiters = tuple(sorted(rank for rank in heads if graph.reachable(rank) & set(roots)))
+    held = graph.waiting_for(roots)
+    waiters = tuple(sorted(rank for rank in heads if rank in held))
     edges = [edge for root in roots for edge in free[root]]
-    collective = [edge for edge in edges if edge.seq is not None]
-    first = min(collective or edges, key=lambda edge: _earliest(heads, edge))
-    group = table.group(first.group)
-    missing = tuple(sorted({e.target for e in edges if e.group == first.group and e.seq == first.seq}))
-    entered = tuple(sorted({e.waiter for e in edges if e.group == first.group and e.seq == first.seq}))
     many = len(roots) > len(waiters)
-    if first.seq is None:
-        subkind, op = Subkind.MISSING_PEER, heads[first.waiter].op
-        wants = "a send" if first.reason is Reason.NO_SEND else "a receive"
-        statement = (
-            f"{ranks_text(entered).capitalize()} in {group.label}: {op} outstanding, and {ranks_text(missing)} has "
-            f"nothing outstanding and issued no {wants.split()[-1]} for it"
-        )
-    else:
-        subkind = Subkind.MISSING_ENTER
-        op = table.op_at(first.group, first.seq, entered) or heads[first.waiter].op
-        last = max(
-            (table.views[(first.group, rank)].issued for rank in missing if (first.group, rank) in table.views),
-            default=-1,
-        )
-        statement = (
-            f"{group.label} #{first.seq} {op}: {ranks_text(entered)} entered; {ranks_text(missing)} did not, "
-            f"ended at #{last} and has nothing outstanding in any group"
-        )
-    where = _stack_of(context, missing)
-    if where:
-        statement += f". Its last recorded call was {where}"
+    unsure = tuple(root for root in roots if _may_stand_elsewhere(table, graph, root))
+    gap = _number_gap(context, graph, heads, edges, roots) or _message_gap(table, heads, edges)
+    statement, phrase = gap.statement, gap.phrase
+    last = _last_call(context, gap.missing)
+    if last is not None:
+        statement += f". The last recorded call of rank {last[0]} was {last[1]}"
+    wait = verb(waiters, "waits", "wait")
+    why = {root: f"{phrase}, which {ranks_text(waiters)} {wait} for; stands nowhere else" for root in roots}
+    for root in unsure:
+        why[root] = f"{phrase}, which {ranks_text(waiters)} {wait} for; its log does not say whether it waits elsewhere"
+    if many:
+        why = dict.fromkeys(waiters, "waits for an operation that most members never entered")
     accusation = accuse(
-        subkind,
+        gap.subkind,
         Confidence.POSSIBLE if many else Confidence.LIKELY,
-        culprits=() if many else roots,
-        suspects=waiters if many else (),
+        culprits=() if many else tuple(root for root in roots if root not in unsure),
+        suspects=waiters if many else unsure,
         victims=() if many else waiters,
-        why=dict.fromkeys(waiters, "waits for an operation that most members never entered")
-        if many
-        else dict.fromkeys(
-            roots,
-            f"did not enter {place(context.table, first)}, which {ranks_text(waiters)} wait for; stands nowhere else",
-        ),
+        why=why,
         at=max((heads[edge.waiter].created for edge in edges if heads[edge.waiter].created > 0), default=None),
         scope=Scope.RANK,
-        divergence=FirstDivergence(
-            group=group.label, members=group.members, sequence=first.seq, op=op, missing=missing, entered=entered
-        ),
+        divergence=gap.divergence(table),
     )
-    return Finding(NAME, Plane.FLIGHT, statement, _references(context, heads, entered, missing), accusation)
+    return Finding(NAME, Plane.FLIGHT, statement, references(context, heads, gap.entered, gap.missing), accusation)
 
 
-def _earliest(heads: dict[int, Head], edge: Edge) -> tuple[float, int, int]:
-    """Order in which operations were missed: numbers of different groups do not compare, times of enqueueing do."""
-    return (heads[edge.waiter].created, edge.seq if edge.seq is not None else 0, edge.waiter)
+def _may_stand_elsewhere(table: RollTable, graph: WaitGraph, rank: int) -> bool:
+    """Whether a rank known from its log alone may wait for somebody in a group that the log does not name."""
+    if rank in table.rows:
+        return False
+    others: set[int] = set()
+    for group in table.groups:
+        if rank in group.members and (group.key, rank) not in table.views:
+            others.update(group.members)
+    if len(table.groups) > 1:
+        # Groups of ranks that all left no dump are in no table.
+        others.update(other for other, head in table.heads.items() if head is None and other not in table.rows)
+    return bool(others - {rank} - graph.waiting_for((rank,)))
 
 
-def _references(
-    context: Context, heads: dict[int, Head], entered: tuple[int, ...], missing: tuple[int, ...]
-) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """The first operation that `missing` did not take part in. `phrase`: that, behind "rank 2"."""
+
+    group: int
+    seq: int | None
+    op: str
+    missing: tuple[int, ...]
+    entered: tuple[int, ...]
+    subkind: Subkind
+    statement: str
+    phrase: str
+
+    def divergence(self, table: RollTable) -> FirstDivergence:
+        group = table.group(self.group)
+        return FirstDivergence(
+            group=group.label,
+            members=group.members,
+            sequence=self.seq,
+            op=self.op,
+            missing=self.missing,
+            entered=self.entered,
+        )
+
+
+def _number_gap(
+    context: Context, graph: WaitGraph, heads: dict[int, Head], edges: list[Edge], roots: tuple[int, ...]
+) -> _Gap | None:
+    """The first collective that a root is missing from; None where only sends and receives wait for one.
+
+    Within a group the number decides: peers may stand at a later one, having left the first already. Numbers of
+    different groups do not compare, times of enqueueing do.
+    """
     table = context.table
-    found = []
-    for rank in entered[:4]:
-        if rank in table.rows and heads[rank].row >= 0:
-            found.append(table.reference(rank, heads[rank].row))
-    for rank in missing[:4]:
-        flight = table.rows.get(rank)
-        if flight is not None and len(flight.dump.columns):
-            found.append(table.reference(rank, len(flight.dump.columns) - 1))
-    for line in context.timeouts:
-        if line.origin.rank in entered and line.origin.rank not in table.rows and len(found) < 10:
-            found.append(f"{line.origin.source}#L{line.origin.line}")
-    return tuple(found)
+    waited: dict[int, list[Edge]] = defaultdict(list)
+    for edge in edges:
+        if edge.seq is not None:
+            waited[edge.group].append(edge)
+    if not waited:
+        return None
+    places = []
+    for key, here in waited.items():
+        known = [table.views[place] for edge in here if (place := (key, edge.target)) in table.views]
+        last = min((view.issued for view in known), default=-1)
+        peers = tuple(member for member in table.group(key).members if member not in roots)
+        lowest = min(edge.seq for edge in here if edge.seq is not None)
+        seq, time = first_number(table, key, last, peers) or (lowest, float("inf"))
+        if seq >= lowest:
+            seq = lowest
+            time = min(time, *(heads[edge.waiter].created for edge in here))
+        places.append((time, seq, key))
+    _, seq, key = min(places)
+    group = table.group(key)
+    members = standing(table, graph, key, seq)
+    missing = tuple(rank for rank in members.missing if rank in roots)
+    op = table.op_at(key, seq, members.entered) or heads[waited[key][0].waiter].op
+    end = _end(table, key, missing)
+    return _Gap(
+        key,
+        seq,
+        op,
+        missing,
+        members.entered,
+        Subkind.MISSING_ENTER,
+        f"{group.label} #{seq} {op}: {members.text()}; {ranks_text(missing)} did not enter, {end}",
+        f"did not enter {group.label} #{seq}",
+    )
 
 
-def _stack_of(context: Context, ranks: tuple[int, ...]) -> str | None:
+def _end(table: RollTable, key: int, missing: tuple[int, ...]) -> str:
+    """`ended at #750 and has nothing outstanding in any group`."""
+    ends = sorted({table.views[(key, rank)].issued if (key, rank) in table.views else -1 for rank in missing})
+    has = verb(missing, "has", "have")
+    nothing = f"{has} nothing outstanding in any group"
+    if any(rank not in table.rows for rank in missing):
+        nothing = f"{has} nothing outstanding that the log names"
+    if not ends or ends[0] < 0:
+        return f"entered nothing of this group before and {nothing}"
+    return f"ended at #{ends[0]}{f' to #{ends[-1]}' if len(ends) > 1 else ''} and {nothing}"
+
+
+def _message_gap(table: RollTable, heads: dict[int, Head], edges: list[Edge]) -> _Gap:
+    """The first send or receive whose other end a root did not issue."""
+    first = min(edges, key=lambda edge: (heads[edge.waiter].created, edge.waiter))
+    group = table.group(first.group)
+    missing = tuple(sorted({edge.target for edge in edges if edge.group == first.group}))
+    entered = tuple(sorted({edge.waiter for edge in edges if edge.group == first.group}))
+    op = heads[first.waiter].op
+    wanted, given = ("send", "receive") if first.reason is Reason.NO_SEND else ("receive", "send")
+    return _Gap(
+        first.group,
+        None,
+        op,
+        missing,
+        entered,
+        Subkind.MISSING_PEER,
+        f"{ranks_text(entered).capitalize()} in {group.label}: {op} outstanding, and {ranks_text(missing)} "
+        f"{verb(missing, 'has', 'have')} nothing outstanding and issued no {wanted} for it",
+        f"issued no {wanted} for the {given} of {ranks_text(entered)} in {group.label}",
+    )
+
+
+def _last_call(context: Context, ranks: tuple[int, ...]) -> tuple[int, str] | None:
+    """(rank, frame) of the first of `ranks` whose dump has stacks."""
     for rank in ranks:
         flight = context.table.rows.get(rank)
         if flight is None or not len(flight.dump.columns):
@@ -133,67 +206,5 @@ def _stack_of(context: Context, ranks: tuple[int, ...]) -> str | None:
         if index >= 0:
             frames = [f for f in flight.dump.columns.stacks[index] if "torch/distributed" not in f and f.strip(" :0")]
             if frames:
-                return frames[0]
+                return rank, frames[0]
     return None
-
-
-def _unknown_finding(
-    context: Context, graph: WaitGraph, heads: dict[int, Head], unknown: dict[int, list[Edge]]
-) -> Finding:
-    table = context.table
-    absent = tuple(sorted(unknown))
-    edges = [edge for found in unknown.values() for edge in found]
-    collective = [edge for edge in edges if edge.seq is not None]
-    first = min(collective or edges, key=lambda edge: (edge.seq if edge.seq is not None else 0, edge.waiter))
-    group = table.group(first.group)
-    entered = tuple(sorted({edge.waiter for edge in edges}))
-    op = heads[first.waiter].op
-    statement = (
-        f"{place(context.table, first)} {op}: every member that left a dump or a log line entered and waits "
-        f"({ranks_text(entered)}); {ranks_text(absent)} left neither"
-    )
-    evidence = _references(context, heads, entered, ())
-    wanted = "RAS (does the absent rank's process answer?), its exit code, or its dump"
-    subkind = _gone(context, absent[0])
-    others_dumped = all(rank in table.rows for rank in context.world if rank not in absent)
-    wrote = any(_wrote_something(context, rank) for rank in absent)
-    held = [rank for rank in heads if graph.reachable(rank) & set(absent)]
-    if len(absent) != 1 or len(held) < 2 or not others_dumped or subkind is None or wrote:
-        # Half of a job without dumps is a collector's or a network's doing as often as theirs.
-        return Finding(NAME, Plane.FLIGHT, statement, evidence, would_decide=wanted)
-    accusation = accuse(
-        subkind,
-        Confidence.LIKELY,
-        culprits=absent,
-        victims=entered,
-        why={rank: f"left no dump, and all others wait for it in {place(context.table, first)}" for rank in absent},
-        scope=Scope.RANK,
-        at=max((heads[rank].created for rank in entered if heads[rank].created > 0), default=None),
-        divergence=FirstDivergence(
-            group=group.label, members=group.members, sequence=first.seq, op=op, missing=absent, entered=entered
-        ),
-    )
-    return Finding(NAME, Plane.FLIGHT, statement, evidence, accusation, would_decide=wanted)
-
-
-def _wrote_something(context: Context, rank: int) -> bool:
-    """Whether the rank left a dump that says nothing: empty, unreadable or refused. One of an earlier run is none."""
-    facts = context.dump_facts.get(rank)
-    if facts is not None:
-        return not facts.stale
-    dumps = {source.rpartition("/")[0] for source in (one.source for one in context.dump_facts.values())}
-    return any(
-        names.rank_of(source.path) == rank
-        and (FLIGHT_READERS & set(source.readers) or (not source.size and source.path.rpartition("/")[0] in dumps))
-        for source in context.evidence.sources
-    )
-
-
-def _gone(context: Context, rank: int) -> Subkind | None:
-    """What a rank without a dump is called: its exit, whenever it was, says how; a victim's signal says nothing."""
-    code = context.job.rank(rank).exit_code
-    if code is None:
-        return Subkind.UNRESPONSIVE
-    if code >= 0:
-        return Subkind.EXITED
-    return None if -code in AFTER_SHOCK_SIGNALS else Subkind.KILLED

@@ -10,11 +10,12 @@ from collections import defaultdict
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors.mismatch import split
-from rankmuster.diagnose.finding import Finding, accuse, ranks_text
+from rankmuster.diagnose.finding import Finding, accuse, quoted
 from rankmuster.diagnose.inits import broken_writers
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.nccllog import InitPhase, NcclCall, NcclInit, NcclProblem, NcclProblemKind
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.verdict import FirstDivergence
 
 NAME = "call-log"
@@ -40,10 +41,10 @@ def detect(context: Context) -> list[Finding]:
     ]
     if warned and not any(finding.accusation for finding in found):
         statement = (
-            f"NCCL itself warns of calls that do not fit: {warned[0].text[:300]}. Compare the calls of all ranks there "
-            "(NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=COLL), and NCCL_PROTO, NCCL_ALGO and NCCL versions of all"
+            f"NCCL itself warns of calls that do not fit: {quoted(warned[0].text, 300)}. Compare the calls of all "
+            "ranks there (NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=COLL), and NCCL_PROTO, NCCL_ALGO and NCCL versions of all"
         )
-        evidence = tuple(f"{line.origin.source}#L{line.origin.line}" for line in warned[:4])
+        evidence = tuple(line.origin.reference for line in warned[:4])
         accusation = accuse(
             Subkind.SIZE_MISMATCH if _of_sizes(warned[0].text) else Subkind.OP_MISMATCH,
             Confidence.LIKELY,
@@ -125,7 +126,7 @@ def _finding(context: Context, comm_id: str, number: int, here: dict[int, NcclCa
         NAME,
         Plane.NCCL_LOG,
         f"Communicator {comm_id}, {label}: {camps}",
-        tuple(f"{call.origin.source}#L{call.origin.line}" for call in list(here.values())[:8]),
+        tuple(call.origin.reference for call in list(here.values())[:8]),
         accuse(
             subkind,
             Confidence.CONFIRMED if odd and numbered else Confidence.LIKELY,
@@ -134,7 +135,7 @@ def _finding(context: Context, comm_id: str, number: int, here: dict[int, NcclCa
             victims=tuple(rank for rank in everybody if rank not in culprits) if odd else (),
             why=dict.fromkeys(culprits, f"called {here[odd[0]].op} at {label} where the others called {reference.op}")
             if odd
-            else {},
+            else {to_global[rank]: f"called {c.op} of {c.count} at {label}, unlike others" for rank, c in here.items()},
             scope=Scope.RANK if odd else Scope.GROUP,
             at=context.time(reference.origin.stamp),
             decisive=bool(odd),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.finding import Finding, accuse
+from rankmuster.diagnose.finding import Finding, accuse, quoted
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.frameworklog import OutOfMemory, SignalDeath, WorkerDeath
 from rankmuster.model.kernel import KernelEvent, KernelEventKind, OomKill
@@ -44,13 +44,13 @@ def nameless(context: Context) -> list[Finding]:
     if kills:
         limit = "its container's memory limit" if kills[0].cgroup else "the node's memory"
         statement = (
-            f"The kernel's out-of-memory killer ended {who}: {first.text[:200]}. It had reached {limit}: raise the "
+            f"The kernel's out-of-memory killer ended {who}: {quoted(first.text)}. It had reached {limit}: raise the "
             "limit, or use less host memory (pinned buffers, loader workers, swap space)"
         )
     else:
-        statement = f"{who} crashed: {first.text[:240]}"
+        statement = f"{who} crashed: {quoted(first.text, 240)}"
     events: list[OomKill | KernelEvent] = [*kills, *crashes]
-    evidence = tuple(f"{event.origin.source}#L{event.origin.line}" for event in events[:6])
+    evidence = tuple(event.origin.reference for event in events[:6])
     wanted = "which rank that process was: the numbers of all ranks as the host sees them"
     if any(rank.pid is not None for rank in context.roster.ranks):
         # The instance's processes are known and it is none of them, unless its number is another namespace's.
@@ -72,15 +72,20 @@ def _out_of_memory(context: Context) -> list[Finding]:
     if not told:
         return []
     first = told[0]
-    statement = f"A process was ended for its host's memory: {first.text[:240]}. Raise the limit or use less of it"
+    statement = (
+        f"A process was ended for its host's memory: {quoted(first.text, 240)}. Raise the limit or use less of it"
+    )
     accusation = accuse(
         Subkind.KILLED,
         Confidence.LIKELY,
         suspects=(first.origin.rank,) if first.origin.rank is not None else (),
+        why={first.origin.rank: "reported a process ended for its host's memory"}
+        if first.origin.rank is not None
+        else {},
         scope=Scope.NODE,
         at=context.time(first.origin.stamp),
     )
-    return [Finding(NAME, Plane.FRAMEWORK_LOG, statement, (f"{first.origin.source}#L{first.origin.line}",), accusation)]
+    return [Finding(NAME, Plane.FRAMEWORK_LOG, statement, (first.origin.reference,), accusation)]
 
 
 def _crashes(context: Context) -> list[KernelEvent]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors.init_causes import OWN_FAULT
-from rankmuster.diagnose.finding import Finding, accuse
+from rankmuster.diagnose.finding import Finding, accuse, quoted
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.frameworklog import CudaError
 from rankmuster.model.nccllog import NcclProblem, NcclProblemKind
@@ -42,17 +42,17 @@ def _device(context: Context, error: CudaError) -> Finding:
         rank = context.roster.of_process(error.origin.host, error.origin.pid)
     meaning = OF_THE_DEVICE[error.code or 0]
     who = f"rank {rank}" if rank is not None else "a process"
-    statement = f"CUDA error {error.code} in {who} ({error.text[:160]}): {meaning}"
+    statement = f"CUDA error {error.code} in {who} ({quoted(error.text)}): {meaning}"
     accusation = accuse(
         Subkind.GPU_LOST,
         Confidence.LIKELY,
         culprits=(rank,) if rank is not None else (),
         victims=tuple(other for other in context.world if other != rank) if rank is not None else (),
-        why={rank: f"CUDA error {error.code} of its GPU: {error.text[:100]}"} if rank is not None else {},
+        why={rank: f"met CUDA error {error.code} of its GPU: {quoted(error.text)}"} if rank is not None else {},
         scope=Scope.NODE,
         at=context.time(error.origin.stamp),
     )
-    return Finding(NAME, Plane.FRAMEWORK_LOG, statement, (f"{error.origin.source}#L{error.origin.line}",), accusation)
+    return Finding(NAME, Plane.FRAMEWORK_LOG, statement, (error.origin.reference,), accusation)
 
 
 def _context(context: Context, own: list[NcclProblem]) -> Finding:
@@ -60,16 +60,16 @@ def _context(context: Context, own: list[NcclProblem]) -> Finding:
     found = {_rank(context, problem) for problem in own}
     rank = found.pop() if len(found) == 1 else None
     where = f"rank {rank}" if rank is not None else first.origin.host or "a process"
-    statement = f"NCCL met a CUDA error of its own process on {where}: {first.text[:200]}"
+    statement = f"NCCL met a CUDA error of its own process on {where}: {quoted(first.text)}"
     accusation = accuse(
         Subkind.EXITED,
         Confidence.POSSIBLE,
         suspects=(rank,) if rank is not None else (),
-        why={rank: f"its CUDA context failed: {first.text[:120]}"} if rank is not None else {},
+        why={rank: f"lost its CUDA context: {quoted(first.text)}"} if rank is not None else {},
         scope=Scope.RANK,
         at=context.time(first.origin.stamp),
     )
-    evidence = tuple(f"{problem.origin.source}#L{problem.origin.line}" for problem in own[:4])
+    evidence = tuple(problem.origin.reference for problem in own[:4])
     return Finding(NAME, Plane.NCCL_LOG, statement, evidence, accusation)
 
 

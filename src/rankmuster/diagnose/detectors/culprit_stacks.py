@@ -1,6 +1,6 @@
-"""Stacks: what a rank was doing while the others waited. Explains a culprit, convicts nobody.
+"""Stacks: what a rank was doing while the others waited, or where it called what timed out.
 
-Blind to ranks whose stacks were not taken, and to what happens on the GPU.
+Explains a culprit, convicts nobody. Blind to ranks whose stacks were not taken, and to what happens on the GPU.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ IN_COLLECTIVE = re.compile(
 )
 """Frames of a rank that waits for others."""
 
+TORCH_FRAME = re.compile(r"[/\\\\]torch[/\\\\]distributed[/\\\\]")
+"""Frames within torch, which are the same for every caller."""
+
 SHOWN = 3
 """Frames quoted; the whole stack is in the evidence."""
 
@@ -36,12 +39,24 @@ def explain(context: Context, ranks: tuple[int, ...]) -> list[Finding]:
         if not stacks:
             continue
         main = next((stack for stack in stacks if MAIN.search(stack.thread)), stacks[0])
-        frames = " < ".join(main.frames[:SHOWN])
-        waits = any(IN_COLLECTIVE.search(frame) for frame in main.frames[:8])
-        where = "waits in a call of its own" if waits else "is in no collective"
-        statement = f"Rank {rank}'s stack ({main.tool}): it {where}: {frames}"
-        found.append(Finding(NAME, Plane.FRAMEWORK_LOG, statement, (f"{main.origin.source}#L{main.origin.line}",)))
+        text = _enqueued(main) if main.tool == "torch" else _now(main)
+        statement = f"Rank {rank}'s stack ({main.tool}): {text}"
+        found.append(Finding(NAME, Plane.FRAMEWORK_LOG, statement, (main.origin.reference,)))
     return found
+
+
+def _now(stack: ThreadStack) -> str:
+    """Where a thread stood when it was looked at."""
+    waits = any(IN_COLLECTIVE.search(frame) for frame in stack.frames[:8])
+    where = "it waits for other ranks or for its GPU" if waits else "it is in no collective"
+    return f"{where}: {' < '.join(stack.frames[:SHOWN])}"
+
+
+def _enqueued(stack: ThreadStack) -> str:
+    """torch's stack of an operation that timed out: where it was called, and nothing of where the rank is now."""
+    call = stack.frames[0].partition(" ")[0]
+    own = [frame for frame in stack.frames if not TORCH_FRAME.search(frame)] or list(stack.frames)
+    return f"the {call} that timed out was called in {' < '.join(own[:SHOWN])}"
 
 
 def _owner(context: Context, stack: ThreadStack) -> int | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors import vanished
-from rankmuster.diagnose.finding import Accusation, Finding, Gpu, accuse
+from rankmuster.diagnose.finding import Accusation, Finding, Gpu, accuse, quoted
 from rankmuster.model.fault import Confidence, Phase, Scope, Subkind
 from rankmuster.model.kernel import GpuAfter, SXid, Xid
 from rankmuster.model.plane import Plane
@@ -23,6 +23,13 @@ VERDICT = 154
 
 MEMORY = frozenset({48, 63, 64, 94, 95, 171, 172})
 """Xids of the GPU's memory; contained ones leave it usable, unless the driver asks for more."""
+
+CLEAN_UP = 45
+"""Preemptive clean-up after another error, or after a killed CUDA program: it names no cause (Xid catalogue)."""
+
+HARMLESS = frozenset({63, 92, 37, 38, 44, 66, 67, 122, 123, 124, 125, 141, 162, 163, 164, 165})
+"""Xids after which no context dies and that NVIDIA's catalogue says to ignore, or to report at leisure: remapping
+recorded, single-bit errors, FECS, register access, InfoROM, power smoothing."""
 
 STATES = {
     GpuAfter.LOST: "the GPU is lost until somebody acts",
@@ -46,11 +53,17 @@ def detect(context: Context) -> list[Finding]:
         if xid.after in LOST or xid.fatal or (xid.code in MEMORY and (xid.origin.host, xid.bus_id) in demands)
     ]
     found: list[Finding] = []
+    switches = [
+        sxid for sxid in context.evidence.of(SXid) if sxid.effect in ("fabric", "partition", "hang") or sxid.fatal
+    ]
+    if switches:
+        primary = [xid for xid in primary if not (xid.code == CLEAN_UP and _beside(xid, switches))]
     if lost:
         found.append(_lost(context, lost, xids, demands.get((lost[0].origin.host, lost[0].bus_id))))
     else:
         found += vanished.detect(context) or _context_killers(context, primary, xids)
-    found += _switches(context)
+    if switches:
+        found.append(_switches(context, switches, [xid for xid in xids if xid.code == CLEAN_UP]))
     found += [
         Finding(NAME, Plane.TOPOLOGY, f"nvidia-smi nvlink, GPU {status.gpu}: {status.note}", (status.source,))
         for status in context.evidence.of(NvlinkStatus)
@@ -75,25 +88,21 @@ def rank_of(context: Context, xid: Xid) -> int | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _reference(xid: Xid | SXid) -> str:
-    return f"{xid.origin.source}#L{xid.origin.line}"
-
-
 def _lost(context: Context, lost: list[Xid], xids: tuple[Xid, ...], demand: Xid | None) -> Finding:
     root = lost[0]
     same = [xid for xid in lost if xid.bus_id == root.bus_id and xid.origin.host == root.origin.host]
     rank = rank_of(context, root)
     others = sorted({xid.bus_id for xid in xids if xid.bus_id != root.bus_id})
-    statement = f"Xid {root.code} on GPU {root.bus_id}: {root.meaning} ({root.text[:160]})"
+    statement = f"Xid {root.code} on GPU {root.bus_id}: {root.meaning} ({quoted(root.text)})"
     if others:
         statement += f"; the lines of {', '.join(others[:8])} follow from it"
     if demand is not None:
         statement += f"; the driver asks for: {demand.recovery_action or demand.text[:80]} (Xid {demand.code})"
     before = vanished.bus_errors(context, root)
     if before is not None:
-        statement += f"; PCIe (AER) had reported: {before.text[:140]}"
+        statement += f"; PCIe (AER) had reported: {quoted(before.text)}"
     after = demand.after if demand is not None and root.after not in LOST else root.after
-    reason = f"Xid {root.code}: {root.meaning}; {STATES.get(after, 'it needs attention')}"
+    state = STATES.get(after, "it needs attention")
     node = root.origin.host or (context.job.rank(rank).host if rank is not None else None)
     confirmed = root.code in DECISIVE_CODES or len(same) > 1
     accusation = accuse(
@@ -101,67 +110,93 @@ def _lost(context: Context, lost: list[Xid], xids: tuple[Xid, ...], demand: Xid 
         Confidence.CONFIRMED if confirmed else Confidence.LIKELY,
         culprits=(rank,) if rank is not None else (),
         victims=tuple(other for other in context.world if other != rank) if rank is not None else (),
-        gpus=(Gpu(node, root.bus_id, reason),),
+        gpus=(Gpu(node, root.bus_id, f"Xid {root.code}: {root.meaning}; {state}"),),
         hosts=(node,) if node else (),
-        why={rank: reason} if rank is not None else {},
+        why={rank: f"uses GPU {root.bus_id}, which reported Xid {root.code} ({root.meaning}): {state}"}
+        if rank is not None
+        else {},
         scope=Scope.NODE,
         at=context.time(root.origin.stamp),
         decisive=confirmed,
     )
     if rank is None and vanished.of_nobody(context):
-        return Finding(NAME, Plane.KERNEL, f"{statement}. No rank uses that GPU", (_reference(root),))
-    evidence = tuple(_reference(xid) for xid in (*same, *[x for x in xids if x not in same]))[:10]
+        return Finding(NAME, Plane.KERNEL, f"{statement}. No rank uses that GPU", (root.origin.reference,))
+    evidence = tuple(xid.origin.reference for xid in (*same, *[x for x in xids if x not in same]))[:10]
     return Finding(NAME, Plane.KERNEL, statement, evidence, accusation)
 
 
 def _context_killers(context: Context, primary: list[Xid], xids: tuple[Xid, ...]) -> list[Finding]:
     """Xids after which the GPU is fine and the process that owned the context is not (13, 31, 43, 94, ...)."""
-    harmless = {63, 92, 37, 38, 44, 66, 67, 122, 123, 124, 125, 141, 162, 163, 164, 165}
-    telling = [xid for xid in primary if xid.code not in harmless and xid.after is GpuAfter.OK]
+    telling = [xid for xid in primary if xid.code not in HARMLESS and xid.after is GpuAfter.OK]
     if not telling:
         # The driver itself names what made it tear down a program's channels (`caused by previous Xid N`).
         named = {(xid.origin.host, xid.bus_id, xid.caused_by) for xid in xids if xid.caused_by is not None}
         telling = [xid for xid in xids if (xid.origin.host, xid.bus_id, xid.code) in named]
-    found = []
-    for xid in telling[:1]:
-        rank = rank_of(context, xid)
-        statement = f"Xid {xid.code} on GPU {xid.bus_id}: {xid.meaning}; the GPU survives it, the CUDA context does not"
-        accusation: Accusation | None = None
-        who = f"{xid.process or 'process'} (pid {xid.pid})" if xid.pid is not None else "its program"
-        statement += f" ({who}: {xid.text[:160]})"
-        if rank is None and not any(known.pid or known.bus_id for known in context.roster.ranks):
-            # Nobody is known to own the GPU or the process: the report is about this line.
-            accusation = accuse(
-                Subkind.EXITED,
-                Confidence.LIKELY,
-                gpus=(Gpu(xid.origin.host, xid.bus_id, f"Xid {xid.code} ended the CUDA context of {who}"),),
-                hosts=(xid.origin.host,) if xid.origin.host else (),
-                scope=Scope.RANK,
-                at=context.time(xid.origin.stamp),
-            )
-        if rank is not None:
-            accusation = accuse(
-                Subkind.EXITED,
-                Confidence.LIKELY,
-                culprits=(rank,),
-                victims=tuple(other for other in context.world if other != rank),
-                why={rank: f"Xid {xid.code} ended its CUDA context: {xid.meaning}"},
-                scope=Scope.RANK,
-                at=context.time(xid.origin.stamp),
-            )
-        found.append(Finding(NAME, Plane.KERNEL, statement, (_reference(xid),), accusation))
-    return found
+    return [_context_killer(context, xid) for xid in telling[:1]]
 
 
-def _switches(context: Context) -> list[Finding]:
-    switches = context.evidence.of(SXid)
-    serious = [sxid for sxid in switches if sxid.effect in ("fabric", "partition", "hang") or sxid.fatal]
-    if not serious:
-        return []
+def _context_killer(context: Context, xid: Xid) -> Finding:
+    rank = rank_of(context, xid)
+    who = f"{xid.process or 'process'} (pid {xid.pid})" if xid.pid is not None else "its program"
+    statement = (
+        f"Xid {xid.code} on GPU {xid.bus_id}: {xid.meaning}; the GPU survives it, the CUDA context does not "
+        f"({who}: {quoted(xid.text)})"
+    )
+    # A clean-up says that a context ended, and neither why nor who began.
+    lead_only = xid.code == CLEAN_UP
+    accusation: Accusation | None = None
+    if rank is None and not any(known.pid or known.bus_id for known in context.roster.ranks):
+        # Nobody is known to own the GPU or the process: the report is about this line.
+        reason = f"Xid {xid.code} ended the CUDA context of {who}: {xid.meaning}"
+        pid = None if lead_only else xid.pid
+        accusation = accuse(
+            Subkind.EXITED,
+            Confidence.POSSIBLE if lead_only else Confidence.LIKELY,
+            gpus=(Gpu(xid.origin.host, xid.bus_id, reason, broken=False, pid=pid),),
+            hosts=(xid.origin.host,) if xid.origin.host else (),
+            scope=Scope.RANK,
+            at=context.time(xid.origin.stamp),
+        )
+    if rank is not None:
+        accusation = accuse(
+            Subkind.EXITED,
+            Confidence.POSSIBLE if lead_only else Confidence.LIKELY,
+            culprits=() if lead_only else (rank,),
+            suspects=(rank,) if lead_only else (),
+            victims=() if lead_only else tuple(other for other in context.world if other != rank),
+            why={rank: f"lost its CUDA context to Xid {xid.code}: {xid.meaning}"},
+            scope=Scope.RANK,
+            at=context.time(xid.origin.stamp),
+        )
+    wanted = "what stands before it in the kernel log, and whether somebody ended that program" if lead_only else None
+    return Finding(NAME, Plane.KERNEL, statement, (xid.origin.reference,), accusation, would_decide=wanted)
+
+
+def _beside(xid: Xid, switches: list[SXid]) -> bool:
+    """Whether a switch of the same host reported an error that a clean-up of contexts follows from."""
+    for sxid in switches:
+        one, other = sxid.origin, xid.origin
+        if one.source == other.source:
+            if one.line < other.line:
+                return True
+        elif one.host == other.host or None in (one.host, other.host):
+            return True
+    return False
+
+
+def _switches(context: Context, serious: list[SXid], clean_ups: list[Xid]) -> Finding:
     root = serious[0]
     host = root.origin.host
     where = f"NVSwitch {root.bus_id}" + (f" link {root.link}" if root.link is not None else "")
-    statement = f"SXid {root.code} on {where}: {root.text[:160]} (effect: {root.effect})"
+    statement = f"SXid {root.code} on {where}: {quoted(root.text)} (effect: {root.effect})"
+    if root.effect == "hang":
+        statement += ". The NVLink traffic of the GPU at that port stands, whatever the line's own word is"
+    after = [xid for xid in clean_ups if _beside(xid, serious)]
+    if after:
+        buses = ", ".join(sorted({xid.bus_id for xid in after})[:8])
+        statement += f". Xid {CLEAN_UP} of GPU {buses} is the clean-up that follows"
+    evidence = tuple(sxid.origin.reference for sxid in serious[:6])
+    evidence += tuple(xid.origin.reference for xid in after[:4])
     accusation = accuse(
         Subkind.LINK_ERROR,
         Confidence.CONFIRMED if root.fatal else Confidence.LIKELY,
@@ -173,4 +208,4 @@ def _switches(context: Context) -> list[Finding]:
         at=context.time(root.origin.stamp),
         decisive=bool(root.fatal),
     )
-    return [Finding(NAME, Plane.KERNEL, statement, tuple(_reference(sxid) for sxid in serious[:6]), accusation)]
+    return Finding(NAME, Plane.KERNEL, statement, evidence, accusation)

@@ -9,6 +9,12 @@ from rankmuster.diagnose.roll import RollTable
 OUTSIDE_LOOKS = ("manifest", "log")
 """Look times that come from outside the dump; its own newest stamp bounds the age from below only."""
 
+TIMING = "the same dumps under TORCH_NCCL_ENABLE_TIMING=1: who of them has started it"
+"""What would tell a busy GPU from a lost path."""
+
+UNTIMED = "; without timing in all dumps a GPU that is busy with something before it looks the same"
+"""... and why nothing does without."""
+
 
 def taken_after(context: Context, group: int, seq: int, stalled: tuple[int, ...], others: tuple[int, ...]) -> bool:
     """Whether the dumps of `stalled` were taken after `others` had finished `seq`, as far as anything says.
@@ -19,7 +25,7 @@ def taken_after(context: Context, group: int, seq: int, stalled: tuple[int, ...]
     table = context.table
     flights = [table.rows[rank] for rank in others if rank in table.rows]
     brisk = [flight.has_events and flight.longest_gap < context.limits.sweep_seconds for flight in flights]
-    if context.first_timeout is not None or (flights and all(brisk)):
+    if context.timeouts or (flights and all(brisk)):
         return True
     ends = [
         float(roll.completed[position])
@@ -52,7 +58,7 @@ def asked_for(context: Context, ranks: tuple[int, ...]) -> bool:
     """
     facts = [context.dump_facts[rank] for rank in ranks if rank in context.dump_facts]
     backends = {op.split(":", 1)[0] for rank in ranks if rank in context.table.rows for op in _ops(context, rank)}
-    if context.first_timeout is not None or not facts or not backends <= EVENTLESS_BACKENDS:
+    if context.timeouts or not facts or not backends <= EVENTLESS_BACKENDS:
         return False
     return all(one.look is None or one.look_from not in OUTSIDE_LOOKS for one in facts)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.detectors.dump_doubt import asked_for, is_timed
-from rankmuster.diagnose.finding import Finding, accuse, ranks_text
+from rankmuster.diagnose.detectors.dump_doubt import TIMING, UNTIMED, asked_for, is_timed
+from rankmuster.diagnose.finding import Finding, accuse, verb
 from rankmuster.diagnose.flight_rows import P2p
 from rankmuster.diagnose.legal import elements
 from rankmuster.diagnose.messages import left_by_peer
@@ -13,6 +13,7 @@ from rankmuster.diagnose.waits import WaitGraph
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.job import Group
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.verdict import FirstDivergence
 
 NAME = "who-waits-for-whom"
@@ -34,7 +35,7 @@ def met(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list[Find
         seen |= together
         if len(together) > 1 and all(partners[member] <= together for member in together):
             found.append(_finding(context, tuple(sorted(together)), heads))
-        elif len(together) == 1 and any(rank in graph.reachable(other) for other in graph.edges if other != rank):
+        elif len(together) == 1 and graph.waiting_for((rank,)) - {rank}:
             found.append(_left_alone(context, rank, partners[rank], heads))
     return found
 
@@ -114,7 +115,10 @@ def _finding(context: Context, ranks: tuple[int, ...], heads: dict[int, Head]) -
             Subkind.SIZE_MISMATCH,
             Confidence.LIKELY,
             suspects=tuple(sorted((sender, receiver))),
-            why=dict.fromkeys((sender, receiver), "the two ends of one exchange have other sizes"),
+            why={
+                sender: f"sends {sent} elements to rank {receiver}, which expects {wanted}",
+                receiver: f"expects {wanted} elements of rank {sender}, which sends {sent}",
+            },
             scope=Scope.GROUP,
             at=at,
             divergence=divergence,
@@ -125,8 +129,8 @@ def _finding(context: Context, ranks: tuple[int, ...], heads: dict[int, Head]) -
     running = tuple(head.rank for head in here if head.started)
     if waiting and (len(waiting) < len(running) or len(waiting) == len(running) == 1):
         statement = (
-            f"{group.label}: {ranks_text(running)} started an exchange and wait in it; on {ranks_text(waiting)} it is "
-            "scheduled and not started: the GPU is busy with something before it"
+            f"{group.label}: {ranks_text(running)} started an exchange and {verb(running, 'waits', 'wait')} in it; on "
+            f"{ranks_text(waiting)} it is scheduled and not started: the GPU is busy with something before it"
         )
         accusation = accuse(
             Subkind.GPU_STALLED,
@@ -142,7 +146,7 @@ def _finding(context: Context, ranks: tuple[int, ...], heads: dict[int, Head]) -
     hosts = tuple(sorted({host for rank in ranks if (host := context.job.rank(rank).host) is not None}))
     accusation = accuse(
         Subkind.ALL_ENTERED_NONE_LEFT,
-        Confidence.LIKELY,
+        Confidence.LIKELY if timed else Confidence.POSSIBLE,
         victims=ranks,
         hosts=hosts if len(hosts) > 1 else (),
         scope=Scope.GROUP,
@@ -150,13 +154,17 @@ def _finding(context: Context, ranks: tuple[int, ...], heads: dict[int, Head]) -
         divergence=divergence,
     )
     statement = f"{group.label}: {ranks_text(ranks)} stand in one exchange, all parts of it enqueued, and none left"
+    decides = "link and NIC error counters, NCCL's log, RAS from every node: who moves no bytes"
+    if not timed:
+        statement += UNTIMED
+        decides = f"{TIMING}; {decides}"
     return Finding(
         NAME,
         Plane.FLIGHT,
         statement,
         references,
         None if asked_for(context, ranks) else accusation,
-        would_decide="link and NIC error counters, NCCL's log, RAS from every node: who moves no bytes",
+        would_decide=decides,
     )
 
 

@@ -9,27 +9,33 @@ from __future__ import annotations
 import signal
 
 from rankmuster.diagnose import engine_state
+from rankmuster.diagnose.clock import written
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors import crashed, raised
 from rankmuster.diagnose.ends import (
     AFTER_SHOCK_SIGNALS,
     End,
-    code_text,
     ends,
-    first_alarm,
     killed_rank,
     lived_at,
     shut_down,
     stopped_since,
 )
-from rankmuster.diagnose.finding import Finding, accuse, ranks_text
+from rankmuster.diagnose.finding import Finding, accuse, quoted
+from rankmuster.diagnose.phase import has_served
 from rankmuster.diagnose.ras_view import absences
+from rankmuster.evidence import names
 from rankmuster.model.fault import Confidence, Scope, Subkind
-from rankmuster.model.frameworklog import OutOfMemory, PythonException
+from rankmuster.model.frameworklog import LogSpan, OutOfMemory, PythonException
 from rankmuster.model.kernel import OomKill
+from rankmuster.model.nccllog import NcclLogFile
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 
 NAME = raised.NAME
+
+SHOWN = 120
+"""Characters of an exception in the reason for a suspect; the finding has more of it."""
 
 
 def detect(context: Context) -> list[Finding]:
@@ -40,7 +46,7 @@ def detect(context: Context) -> list[Finding]:
     if shut_down(context, found):
         statement = f"All {len(found)} processes ended with exit code 0: the instance was shut down, or has finished"
         return [Finding(NAME, Plane.PLATFORM, statement, tuple(sorted({end.source for end in found})))]
-    alarm, stop = first_alarm(context), stopped_since(context)
+    alarm, stop = context.first_alarm, stopped_since(context)
     late = None if stop is None else stop + context.limits.stall_seconds
     # A rank that leaves with an error of another's making, or of the path's, says itself that it did not begin it.
     victims = raised.ranks_with_consequences(context)
@@ -50,13 +56,7 @@ def detect(context: Context) -> list[Finding]:
     findings = []
     shocks = [end for end in found if end not in suspicious]
     if shocks:
-        ranks = tuple(sorted(end.rank for end in shocks))
-        statement = (
-            f"{ranks_text(ranks).capitalize()} ended ({', '.join(sorted({code_text(end.code) for end in shocks}))}) "
-            "after the first time-out or after work had stopped, by an after-shock's signal, with an error of "
-            "another's making, or at an unknown time: that accuses nobody"
-        )
-        findings.append(Finding(NAME, shocks[0].plane, statement, tuple(sorted({end.source for end in shocks}))))
+        findings.append(_after_shocks(shocks, alarm, late))
     if not suspicious:
         return findings + raised.first_raised(context)
     return [*findings, _first_ends(context, suspicious, shocks)]
@@ -73,6 +73,33 @@ def _may_be_first(end: End, alarm: float | None, late: float | None) -> bool:
     if end.missed is not None:
         return alarm is None or end.missed < alarm
     return end.plane is not Plane.PLATFORM and alarm is None and not end.after_alarm
+
+
+def _after_shocks(shocks: list[End], alarm: float | None, late: float | None) -> Finding:
+    """One finding for the ends that accuse nobody, grouped by what applies to each."""
+    groups: dict[str, list[End]] = {}
+    for end in shocks:
+        groups.setdefault(_excuse(end, alarm, late), []).append(end)
+    told = [
+        f"{ranks_text([end.rank for end in group])} ended {excuse} ({', '.join(sorted({end.how for end in group}))})"
+        for excuse, group in groups.items()
+    ]
+    statement = "; ".join(told)
+    statement = f"{statement[0].upper()}{statement[1:]}: by itself that accuses nobody"
+    return Finding(NAME, shocks[0].plane, statement, tuple(sorted({end.source for end in shocks})))
+
+
+def _excuse(end: End, alarm: float | None, late: float | None) -> str:
+    """Why an end need not be the first failure: the rule of `_may_be_first` that it fell under."""
+    if _may_be_first(end, alarm, late):
+        return "with an error that tells of the path or of others"
+    if end.killed and -(end.code or 0) in AFTER_SHOCK_SIGNALS:
+        return "by a signal that takes victims down"
+    if end.order is not None:
+        return "after the first time-out" if alarm is not None and end.order >= alarm else "after work had stopped"
+    if end.after_alarm or end.missed is not None:
+        return "after the first time-out"
+    return "at an unknown time"
 
 
 def _alone_in_motion(context: Context, found: list[End]) -> list[End]:
@@ -100,8 +127,17 @@ def _first(context: Context, found: list[End]) -> list[End]:
         return out_of_memory
     start = min((end.latest for end in found if end.latest is not None), default=None)
     if start is None:
-        return found
+        return _first_written(found, context.limits.aftershock_seconds)
     return [e for e in found if e.latest is not None and e.latest <= start + context.limits.aftershock_seconds]
+
+
+def _first_written(found: list[End], slack: float) -> list[End]:
+    """The earliest by the times of one file, where its clock cannot be tied to any other; all of them without."""
+    stamps = [end.stamp for end in found]
+    if None in stamps or len({(end.source.rpartition("#")[0], end.stamp.kind) for end in found if end.stamp}) != 1:
+        return found
+    start = min(stamp.seconds for stamp in stamps if stamp is not None)
+    return [end for end in found if end.stamp is not None and end.stamp.seconds <= start + slack]
 
 
 def _separated(context: Context, first: list[End]) -> tuple[list[End], bool]:
@@ -142,12 +178,13 @@ def _contenders(context: Context, named: list[End], shocks: list[End], start: fl
 
 
 def _when(context: Context, named: list[End]) -> str:
-    alarm = first_alarm(context)
+    alarm = context.first_alarm
     if any(end.order is not None for end in named):
         return "before any time-out" if alarm is not None else "first"
     if any(end.missed is not None for end in named):
         return f"at an unknown time, and RAS missed it {'before the first time-out' if alarm is not None else 'alone'}"
-    return "at an unknown time"
+    stamps = [end.stamp for end in named if end.stamp is not None]
+    return f"at {written(min(stamps))}" if stamps and len({s.kind for s in stamps}) == 1 else "at an unknown time"
 
 
 def _first_ends(context: Context, found: list[End], shocks: list[End]) -> Finding:
@@ -158,7 +195,9 @@ def _first_ends(context: Context, found: list[End], shocks: list[End]) -> Findin
     named = sorted([*named, *rivals], key=lambda end: end.rank)
     ranks = tuple(end.rank for end in named)
     oom = {end.rank for end in named if end.oom}
-    parts = [f"rank {end.rank}: {end.text}" + (" (out of memory)" if end.oom else "") for end in named[:8]]
+    parts = [end.how + (f" ({quoted(end.text)})" if end.text else "") for end in named[:8]]
+    if len(named) > 1:
+        parts = [f"rank {end.rank}: {part}" for end, part in zip(named, parts, strict=False)]
     when = _when(context, named)
     statement = f"{ranks_text(ranks).capitalize()} ended {when}: {'; '.join(parts)}"
     if rivals:
@@ -171,7 +210,7 @@ def _first_ends(context: Context, found: list[End], shocks: list[End]) -> Findin
         statement += ". A full /dev/shm ends in SIGBUS: docker --shm-size, in kubernetes an emptyDir of medium Memory"
     crashes = crashed.segfaults(context, ranks)
     if crashes:
-        statement += f". The kernel says: {crashes[0].text[:200]}"
+        statement += f". The kernel says: {quoted(crashes[0].text)}"
     kills = _unplaced_kills(context) if any(end.code == -signal.SIGKILL for end in named) and not oom else []
     if kills:
         statement += (
@@ -180,16 +219,16 @@ def _first_ends(context: Context, found: list[End], shocks: list[End]) -> Findin
         )
     # Where everybody, or most, ended at once, nobody stands out.
     many = len(ranks) == len(context.world) > 1 or (len(ranks) * 2 > len(context.world) and len(context.world) > 2)
-    convicted = separated and not rivals and not many
-    decisive = any(end.killed for end in named) and start is not None and first_alarm(context) is not None and convicted
+    convicted = separated and not rivals and not many and not _unexplained_start(context, named)
+    decisive = any(end.killed for end in named) and start is not None and context.first_alarm is not None and convicted
     sure = decisive or (bool(oom) and convicted)
     return Finding(
         NAME,
         named[0].plane,
         statement,
         tuple(dict.fromkeys(end.source for end in named))
-        + tuple(f"{event.origin.source}#L{event.origin.line}" for event in crashes)
-        + tuple(f"{kill.origin.source}#L{kill.origin.line}" for kill in kills[:1]),
+        + tuple(event.origin.reference for event in crashes)
+        + tuple(kill.origin.reference for kill in kills[:1]),
         accuse(
             Subkind.KILLED if all(end.killed for end in named) else Subkind.EXITED,
             Confidence.CONFIRMED if sure else Confidence.LIKELY,
@@ -197,12 +236,22 @@ def _first_ends(context: Context, found: list[End], shocks: list[End]) -> Findin
             suspects=() if convicted else ranks,
             victims=tuple(rank for rank in context.world if rank not in ranks),
             hosts=_whole_hosts(context, ranks),
-            why={end.rank: f"ended {when}: {end.text}" for end in named},
+            why={end.rank: _why(context, end, when) for end in named},
             scope=Scope.RANK,
             at=start,
             decisive=sure,
         ),
     )
+
+
+def _unexplained_start(context: Context, named: list[End]) -> bool:
+    """A plain exit before any work whose own log is not there: it may have given up waiting for the absent."""
+    starting = bool(context.evidence.of(NcclLogFile)) or any(poll.no_communicators for poll in context.polls)
+    if any(end.killed for end in named) or has_served(context) or not starting:
+        return False
+    logged = {span.rank for span in context.evidence.of(LogSpan)}
+    logged |= {names.rank_of(source.path) for source in context.evidence.sources}
+    return not {end.rank for end in named} <= logged
 
 
 def _whole_hosts(context: Context, ranks: tuple[int, ...]) -> tuple[str, ...]:
@@ -217,11 +266,17 @@ def _unplaced_kills(context: Context) -> list[OomKill]:
     return [kill for kill in context.evidence.of(OomKill) if killed_rank(context, kill) is None]
 
 
+def _why(context: Context, end: End, when: str) -> str:
+    cause = _cause(context, (end.rank,))
+    return f"ended {when}: {end.how}" + (f" ({quoted(cause, SHOWN)})" if cause else "")
+
+
 def _cause(context: Context, ranks: tuple[int, ...]) -> str | None:
     for memory in context.evidence.of(OutOfMemory):
         if memory.origin.rank in ranks:
-            return memory.text[:200]
+            return quoted(memory.text)
     for line in context.evidence.of(PythonException):
         if line.origin.rank in ranks:
-            return f"{line.name}: {line.message}"[:200]
+            first, _, _ = line.message.partition("\n")  # the rest is advice
+            return quoted(f"{line.name}: {first}")
     return None

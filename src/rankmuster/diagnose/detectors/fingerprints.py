@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors.mismatch import split
-from rankmuster.diagnose.finding import Finding, accuse, ranks_text
+from rankmuster.diagnose.finding import Finding, accuse
 from rankmuster.diagnose.log_rolls import op_name
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.frameworklog import CollectiveFingerprint
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.verdict import FirstDivergence
 
 NAME = "call-fingerprints"
@@ -41,7 +42,7 @@ def detect(context: Context) -> list[Finding]:
         culprits=odd,
         suspects=() if odd else everybody,
         victims=tuple(rank for rank in everybody if rank not in odd) if odd else (),
-        why=dict.fromkeys(odd or everybody, "its call does not fit the other's"),
+        why={rank: f"called {_shown(sides[rank])}, which does not fit the other's call" for rank in odd or everybody},
         scope=Scope.RANK if odd else Scope.GROUP,
         at=context.time(prints[0].origin.stamp),
         decisive=bool(odd),
@@ -60,7 +61,7 @@ def detect(context: Context) -> list[Finding]:
             NAME,
             Plane.FRAMEWORK_LOG,
             statement,
-            tuple(dict.fromkeys(f"{side.origin.source}#L{side.origin.line}" for side in prints))[:6],
+            tuple(dict.fromkeys(side.origin.reference for side in prints))[:6],
             accusation,
         )
     ]

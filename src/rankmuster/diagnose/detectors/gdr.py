@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.finding import Finding, accuse
+from rankmuster.diagnose.finding import Finding, accuse, counted, quoted
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.nccllog import NcclProblem, NcclProblemKind, NcclTransport
 from rankmuster.model.plane import Plane
@@ -36,8 +36,9 @@ def detect(context: Context, transports: tuple[NcclTransport, ...]) -> Finding |
     if not said or any("GDRDMA" in line.via for line in rdma):
         return None
     distance = next((m for p in said if (m := DISTANCE.search(p.text)) is not None), None)
-    texts = list(dict.fromkeys(p.text[:120] for p in said))
-    statement = f"{len(rdma)} channels go over RDMA through host memory; NCCL says: {'; '.join(texts[:4])}"
+    texts = list(dict.fromkeys(quoted(p.text, 120) for p in said))
+    many = counted(len(rdma), "channel goes", "channels go")
+    statement = f"{many} over RDMA through host memory; NCCL says: {'; '.join(texts[:4])}"
     if distance is not None:
         statement += (
             ". The adapter is farther from the GPU than NCCL allows by itself: NCCL_NET_GDR_LEVEL (PXB, PHB, SYS) "
@@ -48,7 +49,7 @@ def detect(context: Context, transports: tuple[NcclTransport, ...]) -> Finding |
             ". Load nvidia_peermem (nv_peer_mem for NCCL before 2.23) on the host, or use a kernel and driver with "
             "DMA-BUF; ACS and the IOMMU may forbid it too"
         )
-    evidence = tuple(f"{p.origin.source}#L{p.origin.line}" for p in said[:4])
+    evidence = tuple(p.origin.reference for p in said[:4])
     if measured(context):
         return Finding(NAME, Plane.NCCL_LOG, statement, evidence)
     hosts = tuple(sorted({host for p in said if (host := context.roster.host(p.origin.host)) is not None}))

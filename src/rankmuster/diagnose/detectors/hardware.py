@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from rankmuster.diagnose import engine_state
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.finding import Finding, accuse, ranks_text
+from rankmuster.diagnose.finding import Finding, accuse, verb
 from rankmuster.diagnose.spin import Doing, Picture, picture, rates
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 
 NAME = "spinning-gpus"
 
@@ -26,7 +27,8 @@ def detect(context: Context) -> list[Finding]:
         return found
     seconds = min(seen.states[rank].seconds for rank in spinning)
     sources = tuple(dict.fromkeys(context.tracks[rank].source for rank in (*spinning, *idle)))
-    what = f"{ranks_text(spinning).capitalize()}: GPU at 100 % with frozen link counters for {seconds:.0f} s"
+    load = min(seen.states[rank].sm_percent for rank in spinning)
+    what = f"{ranks_text(spinning).capitalize()}: GPU at {load:.0f} % with frozen link counters for {seconds:.0f} s"
     moving = seen.ranks(Doing.MOVING)
     if moving:
         statement = f"{what}; yet bytes move on {ranks_text(moving)}: not a stop of all"
@@ -37,7 +39,9 @@ def detect(context: Context) -> list[Finding]:
     if gone and not idle:
         return [*found, _gone(context, seen, what, spinning, gone)]
     if not idle:
-        statement = f"{what}; all GPUs with samples spin, which says stopped and not who"
+        told = len(seen.states) == len(spinning)
+        others = "all GPUs with samples" if told else "all GPUs whose samples tell"
+        statement = f"{what}; {others} spin, which says stopped and not who"
         return [*found, Finding(NAME, Plane.HARDWARE, statement, sources)]
     steady = tuple(rank for rank in idle if seen.states[rank].seconds >= context.limits.hardware_seconds)
     waits = _moved_before(context, spinning) or engine_state.stopped(context)
@@ -71,7 +75,8 @@ def _gone(context: Context, seen: Picture, what: str, spinning: tuple[int, ...],
     return Finding(
         NAME,
         Plane.HARDWARE,
-        f"{what}; the process of {ranks_text(gone)} had left its GPU before",
+        f"{what}; {verb(gone, 'the process', 'the processes')} of {ranks_text(gone)} had left "
+        f"{verb(gone, 'its GPU', 'their GPUs')} before",
         tuple(dict.fromkeys(context.tracks[rank].source for rank in (*spinning, *gone))),
         accuse(
             Subkind.EXITED,
@@ -91,6 +96,7 @@ def _foreign(context: Context, seen: Picture) -> list[Finding]:
     if not foreign:
         return []
     statement = (
-        f"A process outside the instance runs on the GPU of {ranks_text(foreign)}: its load says nothing of this job"
+        f"A process outside the instance runs on {verb(foreign, 'the GPU', 'the GPUs')} of {ranks_text(foreign)}: "
+        f"{verb(foreign, 'its', 'their')} load says nothing of this job"
     )
     return [Finding(NAME, Plane.HARDWARE, statement, tuple(context.tracks[rank].source for rank in foreign)[:1])]

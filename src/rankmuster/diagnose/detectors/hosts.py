@@ -6,11 +6,12 @@ A scheduler that gives a node up has waited for it: it is a loss, not a late ans
 from __future__ import annotations
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.finding import Finding, accuse, ranks_text
+from rankmuster.diagnose.finding import Finding, accuse, quoted
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.frameworklog import WorkerDeath
 from rankmuster.model.kernel import KernelEvent, KernelEventKind
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 
 NAME = "hosts"
 
@@ -33,8 +34,8 @@ def detect(context: Context) -> list[Finding]:
     events = [event for event in context.evidence.of(KernelEvent) if event.kind in LEADS]
     if events:
         kinds = {event.kind: event for event in reversed(events)}
-        told = "; ".join(f"{LEADS[kind]}: {event.text[:120]}" for kind, event in kinds.items())
-        evidence = tuple(f"{event.origin.source}#L{event.origin.line}" for event in events[:4])
+        told = "; ".join(f"{LEADS[kind]}: {quoted(event.text)}" for kind, event in kinds.items())
+        evidence = tuple(event.origin.reference for event in events[:4])
         found.append(Finding(NAME, Plane.KERNEL, f"The kernel log also says: {told}", evidence))
     return found
 
@@ -44,8 +45,8 @@ def _nodes(context: Context) -> list[Finding]:
     if not deaths:
         return []
     first = deaths[0]
-    evidence = tuple(f"{death.origin.source}#L{death.origin.line}" for death in deaths[:4])
-    statement = f"{first.engine} gave up the node {first.host}: {first.text[:200]}"
+    evidence = tuple(death.origin.reference for death in deaths[:4])
+    statement = f"{first.engine} gave up the node {first.host}: {quoted(first.text, 240)}"
     time = context.time(first.origin.stamp)
     return [_lost(context, Plane.FRAMEWORK_LOG, first.host or "", statement, evidence, time)]
 
@@ -56,8 +57,8 @@ def _panic(context: Context) -> list[Finding]:
         return []
     first = panics[0]
     host = context.roster.host(first.origin.host) or ""
-    statement = f"The kernel of {host or 'a host'} stopped: {first.text[:200]}"
-    evidence = (f"{first.origin.source}#L{first.origin.line}",)
+    statement = f"The kernel of {host or 'a host'} stopped: {quoted(first.text)}"
+    evidence = (first.origin.reference,)
     return [_lost(context, Plane.KERNEL, host, statement, evidence, context.time(first.origin.stamp))]
 
 

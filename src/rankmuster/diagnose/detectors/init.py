@@ -13,22 +13,42 @@ from collections.abc import Mapping
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors import init_advice, init_causes, not_ready, rendezvous
-from rankmuster.diagnose.finding import Finding, accuse, ranks_text
-from rankmuster.diagnose.inits import CommInit, communicators
-from rankmuster.model.fault import Confidence, Phase, Scope, Subkind
+from rankmuster.diagnose.finding import Accusation, Finding, accuse, quoted
+from rankmuster.diagnose.inits import CommInit, communicators, stuck
+from rankmuster.model.fault import Confidence, FaultClass, Phase, Scope, Subkind
+from rankmuster.model.flight import FlightDump
+from rankmuster.model.frameworklog import LogSpan
 from rankmuster.model.nccllog import NcclInterface, NcclLogFile, NcclProblem, NcclProblemKind
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 
 NAME = "init"
+
+LOOPBACK = "lo"
 
 VIRTUAL = re.compile(r"^(veth|docker|br-|virbr|cni|cali|flannel|vnet|tap|tun|lxc|lo$|podman|kube|vxlan|ovs|dummy)")
 """Interface names that containers and bridges get (systemd, docker, CNI plugins); other hosts cannot reach them."""
 
 
+FILE_UNREADABLE = re.compile(r"XML (?:Parse error|import)|Could not open XML")
+"""NCCL's words for a topology or graph file that it cannot read (graph/xml.cc)."""
+
+OF_CONNECTIONS = frozenset(
+    {
+        NcclProblemKind.CONNECT_FAILED,
+        NcclProblemKind.CONNECT_RETRY,
+        NcclProblemKind.CLOSED_BY_PEER,
+        NcclProblemKind.SOCKET_ERROR,
+        NcclProblemKind.BOOTSTRAP,
+    }
+)
+"""Warnings that fit a bootstrap that cannot be reached; any other one names a cause of its own."""
+
+
 def detect(context: Context) -> list[Finding]:
     """At most one accusation: an explicit cause, an absent rank, a wrong interface, or a rendezvous that timed out."""
     comms = communicators(context)
-    pending = [comm for comm in comms if comm.pending and comm.unbroken and _old_enough(context, comm)]
+    pending = stuck(context, comms)
     explicit = init_causes.explicit(context, pending, comms)
     if not explicit and not init_causes.began(context) and not any(comm.completed for comm in comms):
         explicit = not_ready.detect(context)
@@ -48,12 +68,6 @@ def detect(context: Context) -> list[Finding]:
     return [_unexplained(context, comm) for comm in pending[:1]]
 
 
-def _old_enough(context: Context, comm: CommInit) -> bool:
-    """An init that had time: measured to the last look, or unknown (then it was collected for a reason)."""
-    end = context.window[1]
-    return comm.last is None or end is None or end - comm.last >= context.limits.init_seconds
-
-
 def _name(comm: CommInit) -> str:
     return f"communicator {comm.comm_id} of {comm.nranks} ranks"
 
@@ -66,7 +80,9 @@ def _absent(context: Context, comm: CommInit) -> Finding | None:
     waiting = tuple(sorted(comm.globals.get(rank, rank) for rank in comm.started))
     majority = len(comm.absent) < len(comm.started) or (len(comm.absent) == len(comm.started) == 1)
     logged = _logs_cover(context, known)
-    named = everybody_known and majority
+    # Absent and not collected look the same, unless something else of the absent was collected.
+    collected = logged or all(_collected(context, rank) for rank in known) or _one_log(context)
+    named = everybody_known and majority and collected
     statement = (
         f"{_name(comm).capitalize()}: {ranks_text(waiting)} started its init and none completed it; "
         f"{ranks_text(known) if everybody_known else f'{len(comm.absent)} ranks'} never started it"
@@ -90,6 +106,18 @@ def _absent(context: Context, comm: CommInit) -> Finding | None:
             at=comm.last,
         ),
     )
+
+
+def _collected(context: Context, rank: int) -> bool:
+    """Whether the collector reached this rank: another log of its own, or its dump."""
+    own_log = any(span.rank == rank for span in context.evidence.of(LogSpan))
+    return own_log or any(dump.rank == rank for dump in context.evidence.of(FlightDump))
+
+
+def _one_log(context: Context) -> bool:
+    """Whether one shared log holds all ranks: then who is absent from it was not merely left uncollected."""
+    logs = context.evidence.of(NcclLogFile)
+    return len(logs) == 1 and len(logs[0].writers) > 1
 
 
 def _logs_cover(context: Context, ranks: tuple[int, ...]) -> bool:
@@ -132,28 +160,33 @@ def _wrong_interface(context: Context, comm: CommInit) -> Finding | None:
     retries = [
         problem
         for problem in context.evidence.of(NcclProblem)
-        if problem.kind in (NcclProblemKind.CONNECT_RETRY, NcclProblemKind.CONNECT_FAILED)
-        and ("thread", "ras") not in problem.detail
+        if problem.kind in (NcclProblemKind.CONNECT_RETRY, NcclProblemKind.CONNECT_FAILED) and not problem.of_ras
     ]
     if len(by_host) < 2 or not (virtual or differing or retries or unroutable or shared):
         return None
     names = virtual or sorted({name for found in by_host.values() for name, _ in found})
-    reason = "a container's or bridge's own" if virtual else "not on one network with its peers'"
-    if not virtual and unroutable:
+    reason = "which is" if len(names) == 1 else "which are"
+    if virtual == [LOOPBACK]:
+        reason += " each host's own loopback and reaches no other host"
+    elif virtual:
+        reason += " internal to each host (containers, bridges or tunnels): other hosts do not reach it"
+    elif unroutable:
         reason = f"whose address is link-local and reaches no other host ({', '.join(unroutable[:4])})"
-    elif not virtual and shared:
+    elif shared:
         reason = f"which has the same address on several hosts ({shared})"
+    elif differing:
+        reason += " not on one network: " + "; ".join(_addresses(by_host))
+    else:
+        reason = "and peers did not answer there"
     statement = (
         f"{_name(comm).capitalize()}: every rank started and none completed. NCCL's bootstrap chose "
         f"{', '.join(names)}, {reason}"
         + (f"; {', '.join(others[:6])} were there too" if others else "")
         + ". Set NCCL_SOCKET_IFNAME to an interface that all hosts share"
     )
-    evidence = tuple(
-        f"{line.origin.source}#L{line.origin.line}"
-        for line in context.evidence.of(NcclInterface)
-        if line.role == "bootstrap"
-    )[:4]
+    evidence = tuple(line.origin.reference for line in context.evidence.of(NcclInterface) if line.role == "bootstrap")[
+        :4
+    ]
     hosts = tuple(sorted({host for name in by_host if (host := context.roster.host(name)) is not None}))
     return Finding(
         NAME,
@@ -171,6 +204,14 @@ def _wrong_interface(context: Context, comm: CommInit) -> Finding | None:
             at=comm.last,
         ),
     )
+
+
+def _addresses(by_host: Mapping[str, set[tuple[str, str | None]]]) -> list[str]:
+    """`h1 bond0:10.0.0.1`, of up to four hosts."""
+    return [
+        f"{host} " + ", ".join(f"{name}:{address}" for name, address in sorted(found, key=str))
+        for host, found in sorted(by_host.items())[:4]
+    ]
 
 
 def _link_local(address: str | None) -> bool:
@@ -203,23 +244,35 @@ def _unexplained(context: Context, comm: CommInit) -> Finding:
         f"{_name(comm).capitalize()}: {len(comm.started)} ranks started its init, {len(comm.completed)} completed it"
     )
     warned = init_causes.warnings_of(context, comm)
+    subkind: Subkind | None = Subkind.BOOTSTRAP_UNREACHABLE
     if warned:
-        statement += f"; NCCL warned: {warned[0].text[:200]}"
+        statement += f"; NCCL warned: {quoted(warned[0].text)}"
         settings = init_advice.settings_text(context)
         if settings:
             statement += f" (settings: {settings})"
+        if any(FILE_UNREADABLE.search(problem.text) for problem in warned):
+            subkind = Subkind.MISCONFIGURED
+            statement = (
+                "NCCL cannot read a file that a setting names (NCCL_TOPO_FILE, NCCL_GRAPH_FILE); mend it or take the "
+                f"setting away. {statement}"
+            )
+        elif not any(problem.kind in OF_CONNECTIONS for problem in warned):
+            subkind = None
     return Finding(
         NAME,
         Plane.NCCL_LOG,
         statement,
         comm.references,
-        accuse(
-            Subkind.BOOTSTRAP_UNREACHABLE,
-            Confidence.POSSIBLE,
+        Accusation(
+            FaultClass.INIT_STUCK,
+            subkind,
+            Confidence.LIKELY if subkind is Subkind.MISCONFIGURED else Confidence.POSSIBLE,
             victims=tuple(sorted(comm.globals.get(rank, rank) for rank in comm.started)),
             phase=Phase.INIT,
             scope=Scope.GROUP,
             at=comm.last,
         ),
-        would_decide="NCCL_DEBUG=INFO logs of all ranks, whether each bootstrap address can be reached from each host",
+        would_decide=None
+        if subkind is Subkind.MISCONFIGURED
+        else "NCCL_DEBUG=INFO logs of all ranks, whether each bootstrap address can be reached from each host",
     )

@@ -9,13 +9,32 @@ import re
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors.not_ready import bad_services
+from rankmuster.diagnose.finding import quoted
 from rankmuster.diagnose.lookup import bus_id_of
 from rankmuster.model.fault import Subkind
+from rankmuster.model.kernel import ServiceEventKind
 from rankmuster.model.nccllog import NcclInterface, NcclProblem, NcclProblemKind, NcclSetting
 
 Kind = NcclProblemKind
 
 DRIVER_OLD = "driver version is insufficient"
+
+
+IMEX = "imex"
+"""In the name of the service that hands GPU memory between the nodes of one NVLink domain."""
+
+BROKEN = frozenset({ServiceEventKind.FAILED, ServiceEventKind.ERROR})
+ENDED = frozenset({ServiceEventKind.STOPPING, ServiceEventKind.STOPPED})
+
+HAPPENED = {
+    ServiceEventKind.STARTING: "was starting",
+    ServiceEventKind.STARTED: "was started",
+    ServiceEventKind.STOPPING: "was stopping",
+    ServiceEventKind.STOPPED: "was stopped",
+    ServiceEventKind.RESTARTED: "was restarted",
+    ServiceEventKind.FAILED: "had failed",
+    ServiceEventKind.ERROR: "had reported an error",
+}
 
 
 def settings_text(context: Context, names: tuple[str, ...] | None = None, limit: int = 8) -> str:
@@ -81,25 +100,33 @@ def advice(context: Context, kind: NcclProblemKind, subkind: Subkind | None, lin
 
 
 def _fabric(context: Context, kind: NcclProblemKind) -> str:
-    services = bad_services(context, every=True)
+    # What failed tells more than what was started beside it.
+    every = bad_services(context, every=True)
+    services = [event for event in every if event.kind in BROKEN] or every
+    imex = bool(services) and IMEX in services[-1].service.lower()
     if services:
         last = services[-1]
-        advice = f"; the {_named(last.service)} was {last.kind.value} before it ({last.text[:160]})"
+        name = "the IMEX service" if imex else "the Fabric Manager"
+        again = last.kind is ServiceEventKind.STARTED and any(event.kind in ENDED for event in services)
+        happened = HAPPENED[ServiceEventKind.RESTARTED if again else last.kind]
+        advice = f"; {name} {happened} before it ({quoted(last.text, 160)})"
     else:
         advice = "; look at the Fabric Manager of this node (and at IMEX where NVLink spans nodes)"
-    advice += (
-        ". The Fabric Manager has to run before, and must not be restarted under, CUDA programs: end them, reset the "
-        "GPUs or reboot"
-    )
+    if imex:
+        advice += (
+            ". IMEX has to run on every node of the NVLink domain before CUDA programs start: see its own log and the "
+            "nodes it is told of (`nvidia-imex-ctl -N`), end the CUDA programs and start it again"
+        )
+    else:
+        advice += (
+            ". The Fabric Manager has to run before, and must not be restarted under, CUDA programs: end them, reset "
+            "the GPUs or reboot"
+        )
     if kind is Kind.NVLS:
         return advice + "; NCCL_NVLS_ENABLE=0 goes round it meanwhile"
     if kind is Kind.MNNVL:
         return advice + "; NCCL_MNNVL_ENABLE=0 goes round it meanwhile"
     return advice
-
-
-def _named(service: str) -> str:
-    return "Fabric Manager" if "fabric" in service.lower() else service
 
 
 def _interface(context: Context) -> str:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors.init_advice import DRIVER_OLD, advice
 from rankmuster.diagnose.detectors.not_ready import NOT_READY, bad_services
-from rankmuster.diagnose.finding import Accusation, Finding
+from rankmuster.diagnose.finding import Accusation, Finding, quoted
 from rankmuster.diagnose.inits import CommInit
 from rankmuster.model.fault import Confidence, FaultClass, Phase, Scope, Subkind
 from rankmuster.model.nccllog import NcclProblem, NcclProblemKind, NcclVersionLine
@@ -30,8 +30,8 @@ CAUSES: dict[NcclProblemKind, Subkind | None] = {
     Kind.RESOURCE: Subkind.RESOURCE_LIMIT,
     Kind.NVLS: Subkind.FABRIC_NOT_READY,
     Kind.MNNVL: Subkind.FABRIC_NOT_READY,
-    Kind.DUPLICATE_GPU: None,
-    Kind.NET_PLUGIN: None,
+    Kind.DUPLICATE_GPU: Subkind.MISCONFIGURED,
+    Kind.NET_PLUGIN: Subkind.MISCONFIGURED,
     Kind.CUDA: None,
     Kind.P2P_DISABLED: None,
     Kind.CONNECT_FAILED: Subkind.BOOTSTRAP_UNREACHABLE,
@@ -75,16 +75,16 @@ HARDWARE_P2P = "NVLINK connected"
 def explicit(context: Context, pending: list[CommInit], comms: list[CommInit]) -> list[Finding]:
     """One finding for the most telling warning, where init has not completed (or no init line says anything)."""
     by_kind: dict[NcclProblemKind, list[NcclProblem]] = defaultdict(list)
-    for problem in context.evidence.of(NcclProblem):
-        if problem.primary and ("thread", "ras") not in problem.detail and _counts(context, problem, pending, comms):
-            by_kind[problem.kind].append(problem)
+    for problem in claimed(context, pending, comms):
+        by_kind[problem.kind].append(problem)
     if not by_kind:
         return []
     kind = min(by_kind, key=ORDER.index)
     lines = by_kind[kind]
     subkind = _subkind(context, lines[0])
-    evidence = tuple(_reference(line) for line in lines[:6])
-    statement = f"{_title(kind, subkind)}: {lines[0].text[:240]}"
+    evidence = tuple(line.origin.reference for line in lines[:6])
+    title = _title(kind, subkind)
+    statement = f"{title}: {quoted(lines[0].text, 240)}"
     if len(lines) > 1:
         statement += f" ({len(lines)} such lines)"
     if kind is Kind.VERSION_MISMATCH:
@@ -96,23 +96,34 @@ def explicit(context: Context, pending: list[CommInit], comms: list[CommInit]) -
     statement += advice(context, kind, subkind, lines)
     if subkind is Subkind.FABRIC_NOT_READY:
         services = bad_services(context)
-        evidence += tuple(f"{event.origin.source}#L{event.origin.line}" for event in services[:4])
+        evidence += tuple(event.origin.reference for event in services[:4])
     hosts = tuple(sorted({host for line in lines if (host := context.roster.host(line.origin.host)) is not None}))
     sure = kind in (Kind.VERSION_MISMATCH, Kind.NO_INTERFACE)
     logged = any(line.origin.pid is not None for line in lines)
+    few = _few(context, lines) if kind in OF_ONE_RANK else ()
     accusation = Accusation(
         FaultClass.INIT_STUCK,
         subkind,
         Confidence.CONFIRMED if sure else Confidence.LIKELY,
         hosts=hosts,
-        suspects=_few(context, lines) if kind in OF_ONE_RANK else (),
+        suspects=few,
         victims=context.world,
+        why=dict.fromkeys(few, f"warned where its peers did not ({title})"),
         phase=Phase.INIT,
         scope=Scope.NODE if subkind is Subkind.FABRIC_NOT_READY else Scope.GROUP,
         at=context.time(lines[0].origin.stamp),
         decisive=kind is Kind.VERSION_MISMATCH,
     )
     return [Finding(NAME, Plane.NCCL_LOG if logged else Plane.FRAMEWORK_LOG, statement, evidence, accusation)]
+
+
+def claimed(context: Context, pending: list[CommInit], comms: list[CommInit]) -> list[NcclProblem]:
+    """Primary warnings that belong to an init: they say nothing of paths that had carried work."""
+    return [
+        problem
+        for problem in context.evidence.of(NcclProblem)
+        if problem.primary and not problem.of_ras and _counts(context, problem, pending, comms)
+    ]
 
 
 def began(context: Context) -> bool:
@@ -126,9 +137,7 @@ def warnings_of(context: Context, comm: CommInit) -> list[NcclProblem]:
     return [
         problem
         for problem in context.evidence.of(NcclProblem)
-        if problem.primary
-        and ("thread", "ras") not in problem.detail
-        and (problem.origin.host, problem.origin.pid) in comm.waiting
+        if problem.primary and not problem.of_ras and (problem.origin.host, problem.origin.pid) in comm.waiting
     ]
 
 
@@ -156,10 +165,6 @@ def _few(context: Context, lines: list[NcclProblem]) -> tuple[int, ...]:
     }
     ranks = tuple(sorted(rank for rank in found if rank is not None))
     return ranks if None not in found and len(ranks) * 2 < len(context.world) else ()
-
-
-def _reference(problem: NcclProblem) -> str:
-    return f"{problem.origin.source}#L{problem.origin.line}"
 
 
 def _counts(context: Context, problem: NcclProblem, pending: list[CommInit], comms: list[CommInit]) -> bool:
@@ -191,7 +196,9 @@ def _subkind(context: Context, problem: NcclProblem) -> Subkind | None:
     if NOT_READY.search(problem.text):
         return Subkind.FABRIC_NOT_READY
     # Importing a peer's memory fails in plain CUDA errors when the service that hands it over does not run.
-    if problem.kind is Kind.CUDA and DRIVER_OLD not in problem.text and bad_services(context):
+    if problem.kind is Kind.CUDA and DRIVER_OLD in problem.text:
+        return Subkind.MISCONFIGURED
+    if problem.kind is Kind.CUDA and bad_services(context):
         return Subkind.FABRIC_NOT_READY
     return CAUSES[problem.kind]
 

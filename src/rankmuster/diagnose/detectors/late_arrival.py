@@ -23,37 +23,13 @@ from rankmuster.model.plane import Plane
 
 NAME = "late-arrival"
 
-BUCKETS = 20
-"""Equal parts of the window: waiting in nearly all of them is persistent, in a few it is a tail."""
-
-STEADY_BUCKETS = 0.75
-"""Share of the buckets that must hold waiting for it to be persistent."""
-
-MOST = 0.6
-"""Share of wall time in short waits from which they count too: launch-bound healthy captures reach 0.46."""
-
-ALONE = 0.9
-"""... when this one rank accounts for nearly all of it."""
-
-LONG_MS = 1.0
-"""Shortest single wait that is no matter of launch order: an ordinary launch takes 0.01 to 0.1 ms."""
-
-HELD_ELSEWHERE = 0.5
-"""Part of its lateness that a rank must not have spent waiting in other groups to be its origin."""
-
-TAIL_EVENTS = 3
-"""Fewest single waits of a tail; one hiccup is none."""
-
-TAIL_FACTOR = 10.0
-"""A wait of the tail is at least this many ordinary durations of the same group's operations."""
-
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
     """Waiting for one rank in one group. `share`: of wall time; `long_share`: in long waits alone. `dominance`: of all
     waiting in the group.
 
-    `steady`: share of time buckets that hold at least a quarter of their even part. `worst`: seconds.
+    `steady`: share of time buckets that hold their part of it. `worst`: seconds.
     """
 
     rank: int
@@ -77,7 +53,7 @@ def detect(context: Context) -> list[Finding]:
     if not measured:
         return []
     # A rank that waits in another group comes late to this one as a victim of whom it waits for there.
-    roots = [item for item in measured if _elsewhere(context, *item) < HELD_ELSEWHERE * item[1].share]
+    roots = [item for item in measured if _elsewhere(context, *item) < context.limits.late_elsewhere * item[1].share]
     group, late = max(roots or measured, key=lambda item: item[1].share)
     limits = context.limits
     evidence = _evidence(context, group, late)
@@ -92,10 +68,12 @@ def detect(context: Context) -> list[Finding]:
     disturbed = _disturbed(context)
     enough = limits.late_share_disturbed if disturbed else limits.late_share
     # One rank that is last in every launch by microseconds is health; long waits, or most of the time, are not.
-    counts = late.long_share >= enough or (late.share >= MOST and late.dominance >= ALONE and not disturbed)
-    if late.steady >= STEADY_BUCKETS and counts:
+    counts = late.long_share >= enough or (
+        late.share >= limits.late_most and late.dominance >= limits.late_alone and not disturbed
+    )
+    if late.steady >= limits.late_steady and counts:
         return [_accuse(context, Subkind.PERSISTENT, text + ", all the time", group, late, evidence)]
-    tail = late.events >= TAIL_EVENTS and late.steady < STEADY_BUCKETS
+    tail = late.events >= limits.late_tail_events and late.steady < limits.late_steady
     if tail and late.long_share >= (limits.late_share_disturbed if disturbed else limits.tail_share):
         return [_accuse(context, Subkind.TAIL, text + f", in {late.events} single waits", group, late, evidence)]
     return [Finding(NAME, Plane.FLIGHT, f"{text}: within what healthy jobs show", evidence)]
@@ -128,40 +106,35 @@ def _accuse(
 
 def _least_busy(context: Context) -> int | None:
     """The rank whose GPU is far less busy than all others, as one is that arrives late and never waits."""
-    busy = {rank: state.sm_percent for rank, state in _while_serving(context).items()}
+    busy = _while_serving(context)
     if len(busy) < 2:
         return None
     rank = min(busy, key=lambda number: busy[number])
     others = [percent for number, percent in busy.items() if number != rank]
-    return rank if busy[rank] + 30.0 < min(others) else None
+    return rank if busy[rank] + context.limits.late_idler_percent < min(others) else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Busy:
-    sm_percent: float
-
-
-def _while_serving(context: Context) -> dict[int, _Busy]:
-    """Median utilisation over the time the dumps speak of."""
+def _while_serving(context: Context) -> dict[int, float]:
+    """Median SM utilisation in percent per rank, over the time the dumps speak of."""
     spans = [
         (float(flight.created.min()), float(flight.created.max()))
         for flight in context.table.rows.values()
         if len(flight.created)
     ]
     if not spans:
-        return {rank: _Busy(state.sm_percent) for rank, state in picture(context).states.items()}
+        return {rank: state.sm_percent for rank, state in picture(context).states.items()}
     low, high = max(start for start, _ in spans), min(end for _, end in spans)
     found = {}
     for rank, track in context.tracks.items():
         inside = track.sm_percent[(track.time >= low) & (track.time <= high)]
         inside = inside[np.isfinite(inside)]
         if len(inside):
-            found[rank] = _Busy(float(np.median(inside)))
+            found[rank] = float(np.median(inside))
     return found
 
 
 def _measure(context: Context, group: Group) -> Lateness | None:
-    table = context.table
+    table, limits = context.table, context.limits
     ranks = [rank for rank in group.members if (group.key, rank) in table.rolls]
     if len(ranks) < 2 or len(ranks) != len(group.members):
         return None
@@ -171,7 +144,7 @@ def _measure(context: Context, group: Group) -> Lateness | None:
     numbers: Ints = usable[0]
     for other in usable[1:]:
         numbers = np.intersect1d(numbers, other, assume_unique=True)
-    if len(numbers) < context.limits.late_rounds:
+    if len(numbers) < limits.late_rounds:
         return None
     positions = [np.searchsorted(roll.seq, numbers) for roll in rolls]
     durations = np.stack([roll.duration_ms[place] for roll, place in zip(rolls, positions, strict=True)])
@@ -182,7 +155,7 @@ def _measure(context: Context, group: Group) -> Lateness | None:
     waited, last = _waits(durations, np.flatnonzero(rounds))
     durations, created, numbers = durations[:, rounds], created[rounds], numbers[rounds]
     span = float(created.max() - created.min()) if len(created) else 0.0
-    if len(numbers) < context.limits.late_rounds or span < context.limits.late_span_seconds:
+    if len(numbers) < limits.late_rounds or span < limits.late_span_seconds:
         return None
     per_rank = np.array([waited[last == index].sum() for index in range(len(ranks))])
     worst = int(per_rank.argmax())
@@ -191,14 +164,14 @@ def _measure(context: Context, group: Group) -> Lateness | None:
         return None
     mine = np.where(last == worst, waited, 0.0)
     ordinary = float(np.median(durations.min(axis=0))) / 1e3
-    events = mine[mine > max(TAIL_FACTOR * ordinary, context.limits.tail_wait_ms / 1e3)]
-    buckets = np.histogram(created, bins=BUCKETS, weights=mine)[0]
+    events = mine[mine > max(limits.late_tail_factor * ordinary, limits.tail_wait_ms / 1e3)]
+    buckets = np.histogram(created, bins=limits.late_buckets, weights=mine)[0]
     return Lateness(
         rank=ranks[worst],
         share=float(per_rank[worst]) / span,
-        long_share=float(mine[mine > max(TAIL_FACTOR * ordinary, LONG_MS / 1e3)].sum()) / span,
+        long_share=float(mine[mine > max(limits.late_tail_factor * ordinary, limits.late_long_ms / 1e3)].sum()) / span,
         dominance=float(per_rank[worst]) / total,
-        steady=float((buckets >= 0.25 * mine.sum() / BUCKETS).mean()),
+        steady=float((buckets >= limits.late_bucket_share * mine.sum() / limits.late_buckets).mean()),
         events=len(events),
         typical_ms=float(np.median(events)) * 1e3 if len(events) else float(np.median(mine)) * 1e3,
         worst_ms=float(mine.max()) * 1e3,

@@ -12,19 +12,27 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.finding import Finding, accuse, ranks_text
+from rankmuster.diagnose.finding import Finding, accuse
 from rankmuster.diagnose.habit import breaks_habit
 from rankmuster.diagnose.legal import differs, is_uneven_list, odd_pairwise
 from rankmuster.diagnose.roll import RollTable, Signature
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.job import Group
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.verdict import FirstDivergence
 
 NAME = "collective-mismatch"
 
 REACH = 64
 """Operations after a differing call within which the group stops for it; three in captures with a wrong size."""
+
+HABITS = {
+    Subkind.OP_MISMATCH: "left the order of operations it had always kept",
+    Subkind.SIZE_MISMATCH: "passed another size than it always had at this place",
+    Subkind.DTYPE_MISMATCH: "passed another data type than it always had at this place",
+}
+"""What a rank that breaks its habit does otherwise than before."""
 
 MAX_COLUMNS = 4000
 """Numbers of one group in which members differ that are looked at before giving up on finding an illegal one."""
@@ -61,6 +69,20 @@ def _first_of(context: Context, group: Group) -> Finding | None:
             agreed = bool(((highest == lowest) & (present.sum(axis=0) > 1))[:column].any())
             return _finding(context, group, int(numbers[column]), entered, subkind, agreed)
     return None
+
+
+def differs_before(table: RollTable, group: Group, seq: int) -> bool:
+    """Whether members' calls differ at `seq`, or so shortly before it that they explain why nobody leaves it."""
+    rolls = {rank: roll for rank in group.members if (roll := table.rolls.get((group.key, rank))) is not None}
+    numbers = {int(n) for roll in rolls.values() for n in roll.seq[(roll.seq <= seq) & (roll.seq >= seq - REACH)]}
+    for number in numbers:
+        placed = {rank: place for rank, roll in rolls.items() if (place := roll.at(number)) is not None}
+        calls = {rank: int(rolls[rank].signature[place]) for rank, place in placed.items()}
+        if len(set(calls.values())) > 1:
+            entered = {rank: table.signatures[call] for rank, call in calls.items()}
+            if differs(entered, group.members) is not None:
+                return True
+    return False
 
 
 def _key(subkind: Subkind) -> Callable[[Signature], object]:
@@ -108,7 +130,7 @@ def _finding(
     camps = _camps(entered)
     statement = f"{group.label} #{seq}: " + "; ".join(camps)
     if by_habit:
-        statement += f". {ranks_text(odd).capitalize()} left the order it had always kept"
+        statement += f". {ranks_text(odd).capitalize()} {HABITS[subkind]}"
     suspects = () if odd else unsure
     reference = majority if odd and not by_habit else tuple(rank for rank in entered if rank not in odd)
     # NCCL does not stop at the call that differs: the rest of its bytes is missing in one of the next ones.

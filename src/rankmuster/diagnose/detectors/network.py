@@ -7,9 +7,9 @@ that stall without an error (RoCE pause storms, a cut that no timer has noticed 
 from __future__ import annotations
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.detectors import gid
-from rankmuster.diagnose.finding import Finding, accuse
-from rankmuster.diagnose.inits import communicators
+from rankmuster.diagnose.detectors import gid, init_causes
+from rankmuster.diagnose.finding import Finding, accuse, counted, quoted
+from rankmuster.diagnose.inits import communicators, stuck
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.kernel import KernelEvent, KernelEventKind
 from rankmuster.model.nccllog import NcclInterface, NcclProblem, NcclProblemKind
@@ -41,6 +41,12 @@ MEMORY_STATUS = {
 PLUGIN_FAILED = "completed with error"
 """What a network plugin (NET/OFI) says of a request that was under way; its other warnings are of its start."""
 
+LONG_LINE = 300
+"""Characters quoted of NCCL's network errors: addresses and GIDs of both ends stand at the end of a long line."""
+
+DOWN = "is PORT_"
+"""In `_ports` where a port is not active: libibverbs' names of port states begin so (IBV_PORT_DOWN, ...)."""
+
 LINK_KINDS = (
     KernelEventKind.LINK_DOWN,
     KernelEventKind.BOND_DOWN,
@@ -56,19 +62,26 @@ def detect(context: Context) -> list[Finding]:
         problem
         for problem in context.evidence.of(NcclProblem)
         if (problem.kind in NETWORK or (problem.kind is NcclProblemKind.NET_PLUGIN and PLUGIN_FAILED in problem.text))
-        and ("thread", "ras") not in problem.detail
+        and not problem.of_ras
     ]
-    primary = [problem for problem in problems if problem.primary]
-    if (primary and any(comm.completed for comm in communicators(context))) or any(
+    comms = communicators(context)
+    # What kept an init from its end is told there; no path had carried anything yet.
+    of_an_init = init_causes.claimed(context, stuck(context, comms), comms)
+    primary = [problem for problem in problems if problem.primary and problem not in of_an_init]
+    if (primary and any(comm.completed for comm in comms)) or any(
         problem.kind is not NcclProblemKind.CONNECT_FAILED for problem in primary
     ):
         found.append(_error(context, primary))
     links = [event for event in context.evidence.of(KernelEvent) if event.kind in LINK_KINDS]
     if links:
         found.append(_links(context, links, bool(primary)))
-    closed = [problem for problem in context.evidence.of(NcclProblem) if problem.kind is NcclProblemKind.CLOSED_BY_PEER]
+    closed = [
+        problem
+        for problem in context.evidence.of(NcclProblem)
+        if problem.kind is NcclProblemKind.CLOSED_BY_PEER and not context.after_last_look(problem.origin.stamp)
+    ]
     flushed = [problem for problem in problems if problem.kind is NcclProblemKind.IB_COMPLETION]
-    if (closed or flushed) and not primary:
+    if (closed or flushed) and not any(problem.primary for problem in problems):
         peers = sorted({problem.peer for problem in (*closed, *flushed) if problem.peer})
         what = "connections closed by" if closed else "requests flushed (status 5) towards"
         statement = (
@@ -81,15 +94,11 @@ def detect(context: Context) -> list[Finding]:
                 NAME,
                 Plane.NCCL_LOG,
                 statement,
-                tuple(_origin(problem) for problem in closed[:4]),
-                would_decide="the log and exit code of the process behind that address",
+                tuple(problem.origin.reference for problem in closed[:4]),
+                would_decide=f"the log and exit code of the process at {peers[0]}" if peers else None,
             )
         )
     return found
-
-
-def _origin(problem: NcclProblem) -> str:
-    return f"{problem.origin.source}#L{problem.origin.line}"
 
 
 def _error(context: Context, primary: list[NcclProblem]) -> Finding:
@@ -113,21 +122,21 @@ def _error(context: Context, primary: list[NcclProblem]) -> Finding:
         hosts |= {h for problem in primary if (h := context.roster.host(problem.origin.host)) is not None}
     ports = _ports(context)
     if ports is not None and subkind is Subkind.PATH_LOST:
-        subkind, reason = (Subkind.LINK_ERROR if "is PORT" in ports else subkind), f"{reason}; {ports}"
+        subkind, reason = (Subkind.LINK_ERROR if DOWN in ports else subkind), f"{reason}; {ports}"
     adapters = _adapters(context, first)
     if adapters and not any(key == "hca" for key in detail):
         reason += f" (adapters in use there: {adapters})"
     return Finding(
         NAME,
         Plane.NCCL_LOG,
-        f"First network error on {first.origin.host or 'a host'}: {first.text[:300]}: {reason}",
-        tuple(_origin(problem) for problem in primary[:6]),
+        f"First network error on {first.origin.host or 'a host'}: {quoted(first.text, LONG_LINE)}: {reason}",
+        tuple(problem.origin.reference for problem in primary[:6]),
         accuse(
             subkind,
             Confidence.LIKELY,
             victims=context.world,
             hosts=tuple(sorted(hosts)),
-            links=tuple(sorted({value for key, value in detail.items() if key == "hca"})) or ((peer,) if peer else ()),
+            links=tuple(sorted({value for key, value in detail.items() if key == "hca"})),
             scope=Scope.GROUP,
             at=context.time(first.origin.stamp),
         ),
@@ -190,12 +199,12 @@ def _links(context: Context, links: list[KernelEvent], supported: bool) -> Findi
     host = context.roster.host(first.origin.host)
     devices = tuple(dict.fromkeys(event.device for event in links if event.device))
     ups = [event for event in context.evidence.of(KernelEvent) if event.kind is KernelEventKind.LINK_UP]
-    statement = f"The kernel saw {first.text[:160]}" + (
-        f" and {len(links) - 1} more link events" if len(links) > 1 else ""
+    statement = f"The kernel saw {quoted(first.text)}" + (
+        f" and {counted(len(links) - 1, 'more link event')}" if len(links) > 1 else ""
     )
     if ups:
-        statement += f"; {len(ups)} link-up lines too: it flaps or came back"
-    references = tuple(f"{event.origin.source}#L{event.origin.line}" for event in links[:6])
+        statement += f"; {counted(len(ups), 'link-up line')} too: it flaps or came back"
+    references = tuple(event.origin.reference for event in links[:6])
     if not supported and _one_host(context):
         statement += ". The instance stands on one host and needs no link"
         return Finding(NAME, Plane.KERNEL, statement, references)
@@ -207,7 +216,7 @@ def _links(context: Context, links: list[KernelEvent], supported: bool) -> Findi
         references,
         accuse(
             Subkind.LINK_ERROR,
-            Confidence.LIKELY if supported or (context.first_timeout is not None and standing) else Confidence.POSSIBLE,
+            Confidence.LIKELY if supported or (bool(context.timeouts) and standing) else Confidence.POSSIBLE,
             hosts=(host,) if host else (),
             links=devices,
             victims=context.world,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.finding import Accusation, Finding
-from rankmuster.model.fault import Confidence, FaultClass, Phase, Scope, Subkind
+from rankmuster.diagnose.finding import Finding, accuse, quoted
+from rankmuster.model.fault import Confidence, Phase, Scope, Subkind
 from rankmuster.model.frameworklog import CudaError
 from rankmuster.model.kernel import ServiceEvent, ServiceEventKind
 from rankmuster.model.plane import Plane
@@ -60,9 +60,9 @@ def detect(context: Context) -> list[Finding]:
         Finding(
             NAME,
             Plane.FRAMEWORK_LOG,
-            f"CUDA refuses to start (error {first.code}, {first.text[:200]}): {meaning}",
-            tuple(f"{error.origin.source}#L{error.origin.line}" for error in refused[:4]),
-            Accusation(FaultClass.INIT_STUCK, None, Confidence.LIKELY, phase=Phase.INIT, scope=Scope.NODE),
+            f"CUDA refuses to start (error {first.code}, {quoted(first.text)}): {meaning}",
+            tuple(error.origin.reference for error in refused[:4]),
+            accuse(Subkind.MISCONFIGURED, Confidence.LIKELY, phase=Phase.INIT, scope=Scope.NODE),
         )
     ]
 
@@ -76,8 +76,8 @@ def _fabric(context: Context, errors: list[CudaError], unregistered: list[GpuFac
     parts = []
     evidence: list[str] = []
     if errors:
-        parts.append(f"CUDA answers {SYSTEM_NOT_READY}, {errors[0].text[:120]}")
-        evidence += [f"{error.origin.source}#L{error.origin.line}" for error in errors[:3]]
+        parts.append(f"CUDA answers {SYSTEM_NOT_READY}, {quoted(errors[0].text, 120)}")
+        evidence += [error.origin.reference for error in errors[:3]]
     if unregistered:
         gpus = ", ".join(facts.bus_id or str(facts.index) for facts in unregistered[:8])
         state = unregistered[0].facts.get("Fabric / State") or unregistered[0].facts.get("fabric.state") or "not ready"
@@ -87,8 +87,10 @@ def _fabric(context: Context, errors: list[CudaError], unregistered: list[GpuFac
     # What the service itself says tells more than that systemd saw it go.
     services = [event for event in services if event.kind is ServiceEventKind.ERROR] or services
     if services:
-        parts.append("the journal says: " + "; ".join(dict.fromkeys(event.text[:240] for event in services[-3:])))
-        evidence += [f"{event.origin.source}#L{event.origin.line}" for event in services[-3:]]
+        parts.append(
+            "the journal says: " + "; ".join(dict.fromkeys(quoted(event.text, 240) for event in services[-3:]))
+        )
+        evidence += [event.origin.reference for event in services[-3:]]
     statement = (
         f"The NVLink fabric is not ready: {'; '.join(parts)}. Start the Fabric Manager (nvidia-fabricmanager, of "
         "exactly the driver's version; on Blackwell with NVLSM) and wait for fabric state Completed"
@@ -101,8 +103,7 @@ def _fabric(context: Context, errors: list[CudaError], unregistered: list[GpuFac
         Plane.FRAMEWORK_LOG if errors else Plane.TOPOLOGY,
         statement,
         tuple(evidence),
-        Accusation(
-            FaultClass.INIT_STUCK,
+        accuse(
             Subkind.FABRIC_NOT_READY,
             Confidence.CONFIRMED if errors and (unregistered or services) else Confidence.LIKELY,
             hosts=hosts,

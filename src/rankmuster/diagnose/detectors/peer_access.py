@@ -47,8 +47,8 @@ def detect(context: Context) -> list[Finding]:
         ". ACS on PCIe bridges, or the IOMMU, sends peer traffic to the root: turn ACS off (BIOS, setpci, pci=noacs), "
         "iommu=pt; NCCL_P2P_DISABLE=1 goes round it and is slower. Test with p2pBandwidthLatencyTest"
     )
-    evidence = tuple(f"{line.origin.source}#L{line.origin.line}" for line in peers[:2])
-    evidence += (f"{first.origin.source}#L{first.origin.line}",)
+    evidence = tuple(line.origin.reference for line in peers[:2])
+    evidence += (first.origin.reference,)
     evidence += tuple(f"{port.source}#L{port.line}" for port in redirecting[:2])
     hosts = tuple(sorted({host for line in peers if (host := context.roster.host(line.origin.host)) is not None}))
     return [

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.finding import Finding, accuse, ranks_text
+from rankmuster.diagnose.finding import Finding, accuse, quoted
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.frameworklog import PythonException
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 
 NAME = "process-exit"
 """Part of the detector of ends: a rank that raised has ended, whether or not its process is seen to go."""
@@ -57,12 +58,12 @@ def first_raised(context: Context) -> list[Finding]:
         for line in context.evidence.of(PythonException)
         if _own(line) and line.origin.rank is not None
     ]
-    alarm = context.first_timeout
+    alarm = context.first_alarm
     timed = [(time, line) for time, line in lines if time is not None]
     if timed and alarm is not None:
         timed = [(time, line) for time, line in timed if time < alarm]
         if not timed:
-            return []  # all of them after the first time-out
+            return []  # all of them after the first time-out or alarm
     if timed:
         start = min(time for time, _ in timed)
         first = [line for time, line in timed if time <= start + context.limits.aftershock_seconds]
@@ -75,7 +76,7 @@ def first_raised(context: Context) -> list[Finding]:
         return []
     waited_too = {line.origin.rank for line in context.timeouts} & set(ranks)
     convicted = len(ranks) == 1 < len(context.world) and not (waited_too and start is None)
-    texts = {line.origin.rank: f"{line.name}: {line.message[:120]}" for line in reversed(first)}
+    texts = {line.origin.rank: f"{line.name}: {quoted(line.message, 120)}" for line in reversed(first)}
     shown = "; ".join(f"rank {rank}: {texts[rank]}" for rank in ranks[:8])
     statement = f"{ranks_text(ranks).capitalize()} raised an exception of {'its' if len(ranks) == 1 else 'their'} own: "
     statement += shown
@@ -99,5 +100,5 @@ def first_raised(context: Context) -> list[Finding]:
         scope=Scope.RANK,
         at=start,
     )
-    evidence = tuple(f"{line.origin.source}#L{line.origin.line}" for line in first[:8])
+    evidence = tuple(line.origin.reference for line in first[:8])
     return [Finding(NAME, Plane.FRAMEWORK_LOG, statement, evidence, accusation)]

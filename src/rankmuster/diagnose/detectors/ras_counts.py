@@ -10,11 +10,13 @@ from collections.abc import Mapping
 
 from rankmuster.diagnose import engine_state
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.finding import Finding, accuse, ranks_text
+from rankmuster.diagnose.finding import Finding, accuse, counted, verb
+from rankmuster.diagnose.progress import ProgressView
 from rankmuster.diagnose.ras_view import CountLook, looks_per_communicator, moved
 from rankmuster.diagnose.spin import Doing, picture
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 
 NAME = "ras-counts"
 
@@ -44,13 +46,32 @@ def detect(context: Context) -> list[Finding]:
             found.append(Finding(NAME, Plane.RAS, statement, (before.source, after.source)))
         elif after.differing:
             lagging.append((comm, pair))
-        else:
-            statement = (
-                f"RAS communicator {comm:016x}: all ranks launched the same number of operations, unchanged over "
-                f"{after.time - before.time:.0f} s; RAS cannot tell a hang of all from idleness"
-            )
-            found.append(Finding(NAME, Plane.RAS, statement, (before.source, after.source)))
     return found + _accusations(context, lagging)
+
+
+def standing_alike(context: Context, view: ProgressView) -> list[Finding]:
+    """One finding for all communicators whose counts are equal and stood still, asked once progress is known.
+
+    It adds nothing where another plane decides whether work advances.
+    """
+    if view.decisive and Plane.RAS not in view.planes:
+        return []
+    pairs = [
+        pair
+        for looks in looks_per_communicator(context).values()
+        if (pair := _decisive_two(looks, context.limits.ras_gap_seconds)) is not None
+        and not moved(*pair)
+        and not pair[1].differing
+    ]
+    if not pairs:
+        return []
+    seconds = min(after.time - before.time for before, after in pairs)
+    statement = (
+        f"RAS: in {counted(len(pairs), 'communicator')} all ranks launched the same number of operations, unchanged "
+        f"over {seconds:.0f} s; RAS cannot tell a hang of all from idleness"
+    )
+    evidence = tuple(dict.fromkeys(source for before, after in pairs[:2] for source in (before.source, after.source)))
+    return [Finding(NAME, Plane.RAS, statement, evidence)]
 
 
 def _decisive_two(looks: list[CountLook], gap: float) -> tuple[CountLook, CountLook] | None:
@@ -98,7 +119,7 @@ def _camps_text(op: str, counts: Mapping[int, int]) -> str:
 
 def _nobody_waits(context: Context, ahead: tuple[int, ...], look: CountLook) -> bool:
     """Whether the GPUs of all that are ahead sat idle at that look: then they wait in no collective."""
-    if context.first_timeout is not None or not ahead:
+    if context.timeouts or not ahead:
         return False  # an aborted collective leaves an idle GPU too
     states = picture(context).states
     return all(
@@ -147,7 +168,8 @@ def _accusations(context: Context, lagging: list[tuple[int, tuple[CountLook, Cou
         if after.missing:
             # What the others did not launch any more may be the missing rank's doing.
             named = ()
-            statement += f"; {ranks_text(tuple(after.missing))} is missing, which may be the reason"
+            gone = ranks_text(tuple(after.missing))
+            statement += f"; {gone} {verb(after.missing, 'is', 'are')} missing, which may be the reason"
         found.append(
             Finding(
                 NAME,

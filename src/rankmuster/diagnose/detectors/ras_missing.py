@@ -1,8 +1,8 @@
-"""RAS: processes that do not answer, and two sides that miss each other.
+"""RAS: processes that do not answer.
 
 "Did not answer" is not "dead": a stopped process, a cut path and a finished one look the same to a single asker. What
-separates them: a second asker on the other side, an exit code, a dump or a log line written later. Blind to processes
-that share no communicator with the one that answers, and to everything before init.
+separates them: a second asker on the other side (`two_sides`), an exit code, a dump or a log line written later. Blind
+to processes that share no communicator with the one that answers, and to everything before init.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from collections import Counter
 
 from rankmuster.diagnose import engine_state, life
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.detectors import two_sides
 from rankmuster.diagnose.engine_state import Moves
-from rankmuster.diagnose.finding import Finding, accuse, ranks_text
+from rankmuster.diagnose.finding import Finding, accuse, counted, verb
 from rankmuster.diagnose.ras_view import Absence, absences
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 
 NAME = "ras-missing"
 
@@ -26,7 +28,7 @@ def detect(context: Context) -> list[Finding]:
     with_missing = [look for look in looks if look.unresponsive]
     if not with_missing:
         return _unanswered(context) if not looks else []
-    parted = _two_sides(context, with_missing)
+    parted = two_sides.detect(context, with_missing)
     if parted is not None:
         return [parted]
     with_missing = [look for look in with_missing if not _recovered(look, looks)]
@@ -40,52 +42,6 @@ def detect(context: Context) -> list[Finding]:
             Finding(NAME, Plane.RAS, statement, (with_missing[-1].source,), would_decide="a second RAS poll 10 s later")
         ]
     return [_silent(context, first, with_missing, looks)]
-
-
-def _two_sides(context: Context, looks: list[Absence]) -> Finding | None:
-    """Two askers, each of which reaches its own side and misses the other's, at about the same time."""
-    for index, one in enumerate(looks):
-        for other in looks[index + 1 :]:
-            if not one.answered or not other.answered or one.answered & other.answered:
-                continue
-            if not (one.unresponsive & other.answered and other.unresponsive & one.answered):
-                continue
-            near = one.time is None or other.time is None or abs(one.time - other.time) < 60.0
-            if near:
-                return _parted(context, one, other, looks)
-    return None
-
-
-def _parted(context: Context, one: Absence, other: Absence, looks: list[Absence]) -> Finding:
-    sides = [tuple(sorted(one.answered)), tuple(sorted(other.answered))]
-    hosts = tuple(
-        sorted({host for rank in (*sides[0], *sides[1]) if (host := context.job.rank(rank).host) is not None})
-    )
-    names = [
-        " and ".join(sorted({context.job.rank(rank).host or "an unknown host" for rank in side})) for side in sides
-    ]
-    repeats = sum(bool(look.unresponsive) for look in looks)
-    statement = (
-        f"RAS asked on both sides: {ranks_text(sides[0])} ({names[0]}) answer and miss {ranks_text(sides[1])}; "
-        f"{ranks_text(sides[1])} ({names[1]}) answer and miss {ranks_text(sides[0])}: all processes live and the path "
-        f"between the two sides is lost ({repeats} polls)"
-    )
-    return Finding(
-        NAME,
-        Plane.RAS,
-        statement,
-        (one.source, other.source),
-        accuse(
-            Subkind.PATH_LOST,
-            Confidence.CONFIRMED if repeats > 2 else Confidence.LIKELY,
-            victims=(*sides[0], *sides[1]),
-            hosts=hosts,
-            links=(f"{names[0]} - {names[1]}",),
-            scope=Scope.GROUP,
-            at=min((look.time for look in looks if look.time is not None), default=None),
-            decisive=repeats > 2,
-        ),
-    )
 
 
 def _later(look: Absence, looks: list[Absence]) -> list[Absence]:
@@ -155,17 +111,18 @@ def _silent(context: Context, first: Absence, looks: list[Absence], everything: 
     silent = tuple(rank for rank in missing if rank not in alive_after and rank not in gone and rank not in after_shock)
     errors = Counter(poll.error for poll in context.polls if not poll.answered)
     polls = sum(set(missing) <= look.unresponsive for look in looks)
-    statement = (
-        f"RAS got no answer from {ranks_text(missing)} in {polls} of {len(everything)} polls, first in {first.source}"
-    )
+    asked = counted(len(everything), "poll")
+    statement = f"RAS got no answer from {ranks_text(missing)} in {polls} of {asked}, first in {first.source}"
     dead = _given_up(context)
     if dead:
         statement += f"; RAS gave up {dead}"
     if errors:
-        statement += f"; {sum(errors.values())} more connections were accepted and not answered"
+        more = sum(errors.values())
+        statement += f"; {counted(more, 'more connection')} {'was' if more == 1 else 'were'} accepted and not answered"
     if after_shock and not silent and not gone:
         ranks = ranks_text(tuple(after_shock))
-        statement += f"; {ranks} still answered while the others waited: what silenced it since is an after-shock"
+        them = verb(after_shock, "it", "them")
+        statement += f"; {ranks} still answered while the others waited: what silenced {them} since is an after-shock"
         return Finding(NAME, Plane.RAS, statement, (first.source,))
     if gone:
         return Finding(NAME, Plane.RAS, f"{statement}; {ranks_text(gone)} had ended", (first.source,))
@@ -187,7 +144,8 @@ def _silent(context: Context, first: Absence, looks: list[Absence], everything: 
         rank in context.dump_facts for rank in silent
     )
     if dumped:
-        statement += f"; it left no dump either, while {ranks_text([r for r in peers if r in context.dump_facts])} did"
+        others = ranks_text([rank for rank in peers if rank in context.dump_facts])
+        statement += f"; {verb(silent, 'it', 'they')} left no dump either, while {others} did"
     return Finding(
         NAME,
         Plane.RAS,
@@ -252,7 +210,7 @@ def _host_silent(
             Confidence.POSSIBLE,
             suspects=missing,
             hosts=hosts,
-            why=dict.fromkeys(missing, f"every rank of {names} stopped answering at once"),
+            why=dict.fromkeys(missing, f"stopped answering together with every rank of {names}"),
             scope=Scope.NODE,
             at=first.time,
         )
@@ -270,7 +228,7 @@ def _unanswered(context: Context) -> list[Finding]:
         Finding(
             NAME,
             Plane.RAS,
-            f"RAS was asked {len(failed)} times and never answered ({reasons[:200]})",
+            f"RAS was asked {counted(len(failed), 'time')} and never answered ({reasons[:200]})",
             tuple(poll.source for poll in failed[:4]),
         )
     ]

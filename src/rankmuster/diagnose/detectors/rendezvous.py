@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.finding import Accusation, Finding, accuse, ranks_text
+from rankmuster.diagnose.finding import Finding, accuse, quoted
 from rankmuster.diagnose.inits import CommInit
-from rankmuster.model.fault import Confidence, FaultClass, Phase, Scope, Subkind
+from rankmuster.model.fault import Confidence, Phase, Scope, Subkind
 from rankmuster.model.frameworklog import StoreError, StoreErrorKind
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 
 NAME = "init"
 
@@ -63,7 +64,7 @@ def detect(context: Context, comms: list[CommInit]) -> list[Finding]:
         return []
     counted = [error for error in errors if error.joined is not None]
     best = counted[0] if counted else errors[0]
-    statement = f"Rendezvous did not complete: {best.text[:200]}"
+    statement = f"Rendezvous did not complete: {quoted(best.text)}"
     silent: tuple[int, ...] = ()
     if best.joined is not None and best.expected is not None:
         spoke = {error.origin.rank for error in errors} - {None}
@@ -77,7 +78,7 @@ def detect(context: Context, comms: list[CommInit]) -> list[Finding]:
             NAME,
             Plane.FRAMEWORK_LOG,
             statement,
-            tuple(f"{error.origin.source}#L{error.origin.line}" for error in errors[:6]),
+            tuple(error.origin.reference for error in errors[:6]),
             accuse(
                 Subkind.RENDEZVOUS_TIMEOUT,
                 Confidence.LIKELY,
@@ -95,18 +96,17 @@ def _port_in_use(context: Context, taken: list[StoreError]) -> Finding:
     first = next((error for error in taken if error.address is not None), taken[0])
     port = (first.address or "").rpartition(":")[2] or "of the store"
     statement = (
-        f"Rendezvous could not begin: port {port} is already in use on the store's host ({first.text[:160]}). Another "
-        "job, or one that has not ended, listens there: end it, or take another port (MASTER_PORT, --master-port, "
-        "--rdzv-endpoint)"
+        f"Rendezvous could not begin: port {port} is already in use on the store's host ({quoted(first.text, 160)}). "
+        "Another job, or one that has not ended, listens there: end it, or take another port (MASTER_PORT, "
+        "--master-port, --rdzv-endpoint)"
     )
     return Finding(
         NAME,
         Plane.FRAMEWORK_LOG,
         statement,
-        tuple(f"{error.origin.source}#L{error.origin.line}" for error in taken[:4]),
-        Accusation(
-            FaultClass.INIT_STUCK,
-            None,
+        tuple(error.origin.reference for error in taken[:4]),
+        accuse(
+            Subkind.MISCONFIGURED,
             Confidence.LIKELY,
             phase=Phase.INIT,
             scope=Scope.GROUP,
@@ -119,9 +119,9 @@ def _gloo(context: Context, mesh: list[StoreError]) -> Finding:
     first = next((error for error in mesh if error.address is not None), mesh[0])
     at = f" ({first.address})" if first.address else ""
     statement = (
-        f"gloo's ranks could not connect to each other{at}: {first.text[:240]}. Each host offers the address that its "
-        "own name resolves to, often 127.0.1.1: set GLOO_SOCKET_IFNAME (and NCCL_SOCKET_IFNAME, VLLM_HOST_IP) to the "
-        "interface that all hosts share, or mend /etc/hosts"
+        f"gloo's ranks could not connect to each other{at}: {quoted(first.text, 240)}. Each host offers the address "
+        "that its own name resolves to, often 127.0.1.1: set GLOO_SOCKET_IFNAME (and NCCL_SOCKET_IFNAME, VLLM_HOST_IP) "
+        "to the interface that all hosts share, or mend /etc/hosts"
     )
     accusation = accuse(
         Subkind.BOOTSTRAP_UNREACHABLE,
@@ -131,7 +131,7 @@ def _gloo(context: Context, mesh: list[StoreError]) -> Finding:
         scope=Scope.GROUP,
         at=context.time(first.origin.stamp),
     )
-    evidence = tuple(f"{error.origin.source}#L{error.origin.line}" for error in mesh[:4])
+    evidence = tuple(error.origin.reference for error in mesh[:4])
     return Finding(NAME, Plane.FRAMEWORK_LOG, statement, evidence, accusation)
 
 
@@ -143,14 +143,14 @@ def _no_unique_id(context: Context, unmade: list[StoreError]) -> Finding:
     default = "default_pg" in unmade[0].text or not context.world
     statement = (
         f"{ranks_text(waiting).capitalize()} waited for the ncclUniqueId that rank {maker} makes, and it never came: "
-        f"{unmade[0].text[:240]}. Rank {maker} did not come to this communicator: look at its log and stack first, "
-        "then at the store's address"
+        f"{quoted(unmade[0].text, 240)}. Rank {maker} did not come to this communicator: look at its log and stack "
+        "first, then at the store's address"
     )
     return Finding(
         NAME,
         Plane.FRAMEWORK_LOG,
         statement,
-        tuple(f"{error.origin.source}#L{error.origin.line}" for error in unmade[:6]),
+        tuple(error.origin.reference for error in unmade[:6]),
         accuse(
             Subkind.RENDEZVOUS_TIMEOUT,
             Confidence.LIKELY,

@@ -9,7 +9,7 @@ import re
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors import gdr, init_advice
-from rankmuster.diagnose.finding import Finding, accuse
+from rankmuster.diagnose.finding import Finding, accuse, counted, quoted
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.nccllog import NcclInit, NcclInterface, NcclProblem, NcclProblemKind, NcclTransport
 from rankmuster.model.plane import Plane
@@ -42,10 +42,11 @@ def detect(
     if not ports and not unusable and not (blame and sockets):
         return None
     if sockets:
-        statement = f"{len(sockets)} channels between hosts go through sockets (NET/Socket)"
+        many = counted(len(sockets), "channel between hosts goes", "channels between hosts go")
+        statement = f"{many} through sockets (NET/Socket)"
     else:
         statement = "NCCL chose sockets for its network (NET/Socket)"
-    evidence = tuple(_reference(line) for line in (*sockets, *(() if sockets else chosen))[:3])
+    evidence = tuple(line.origin.reference for line in (sockets or chosen)[:3])
     if ports:
         statement += f", though {ports[0].device} is up ({ports[0].link_layer or 'RDMA'})"
         evidence += (ports[0].source,)
@@ -54,9 +55,9 @@ def detect(
         statement += f"; NCCL_IB_DISABLE={value} forbids RDMA"
         evidence += (source,)
     elif unusable:
-        texts = dict.fromkeys(problem.text[:120] for problem in unusable)
+        texts = dict.fromkeys(quoted(problem.text, 120) for problem in unusable)
         statement += f"; NCCL says: {'; '.join(list(texts)[:3])}"
-        evidence += tuple(f"{p.origin.source}#L{p.origin.line}" for p in unusable[:3])
+        evidence += tuple(p.origin.reference for p in unusable[:3])
     if not blame:
         statement += (
             ". Give the container its adapters and libraries (--device=/dev/infiniband or privileged, memlock, "
@@ -97,10 +98,6 @@ def _inside(context: Context, lines: list[NcclTransport], said: tuple[str, str])
         NAME,
         Plane.NCCL_LOG,
         statement,
-        (*(_reference(line) for line in lines[:3]), source),
+        (*(line.origin.reference for line in lines[:3]), source),
         accuse(Subkind.WRONG_PATH, Confidence.LIKELY, hosts=(host,) if host else (), scope=Scope.NODE, stop=False),
     )
-
-
-def _reference(line: NcclTransport | NcclInterface) -> str:
-    return f"{line.origin.source}#L{line.origin.line}"

@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.detectors.dump_doubt import asked_for, is_timed, taken_after
-from rankmuster.diagnose.detectors.mismatch import split
-from rankmuster.diagnose.finding import Finding, accuse, ranks_text
+from rankmuster.diagnose.detectors.dump_doubt import TIMING, UNTIMED, asked_for, is_timed, taken_after
+from rankmuster.diagnose.detectors.mismatch import differs_before, split
+from rankmuster.diagnose.finding import Finding, accuse, verb
 from rankmuster.diagnose.legal import is_symmetric
 from rankmuster.diagnose.log_rolls import op_name
 from rankmuster.diagnose.roll import Head
@@ -16,6 +16,7 @@ from rankmuster.diagnose.waits import WaitGraph
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.frameworklog import WatchdogTimeout
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.verdict import FirstDivergence
 
 NAME = "who-waits-for-whom"
@@ -72,7 +73,11 @@ def together(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list
         if waiting and running and odd and len(timed) == len(group.members):
             stalls.append(_Stall(key, seq, op, waiting, running, tuple(here), finished=False))
         elif len(ranks) == len(group.members) and len(ranks) > 1:
-            found.append(_log_mismatch(context, key, seq, here) or path(context, key, seq, op, ranks, here))
+            differing = _log_mismatch(context, key, seq, here)
+            if differing is not None:
+                found.append(differing)
+            elif not differs_before(table, group, seq):
+                found.append(path(context, key, seq, op, ranks, here))
     return ([_stalled(context, stalls)] if stalls else []) + found
 
 
@@ -82,7 +87,7 @@ def _certain(context: Context, stall: _Stall) -> bool:
 
 def _awaited(graph: WaitGraph, ranks: tuple[int, ...]) -> bool:
     """Whether a peer stands still for one of `ranks`; where nobody does, its dump is only a moment older."""
-    return any(graph.reachable(rank) & set(ranks) for rank in graph.edges if rank not in ranks)
+    return bool(graph.waiting_for(ranks) - set(ranks))
 
 
 def _stalled(context: Context, stalls: list[_Stall]) -> Finding:
@@ -99,7 +104,8 @@ def _stalled(context: Context, stalls: list[_Stall]) -> Finding:
             what = f"{others} finished it and {stalled} did not, though it was enqueued there too"
         else:
             what = (
-                f"{others} started it and wait; on {stalled} it is scheduled and not started: "
+                f"{others} started it and {verb(stall.others, 'waits', 'wait')}; on {stalled} it is scheduled and not "
+                "started: "
                 "the GPU is busy with something before it"
             )
         statements.append(f"{place}: {what}")
@@ -133,10 +139,11 @@ def _stalled(context: Context, stalls: list[_Stall]) -> Finding:
 def _log_mismatch(context: Context, key: int, seq: int, here: list[Head]) -> Finding | None:
     """Ranks whose watchdogs timed out at one number in different operations or sizes."""
     group = context.table.group(key)
+    present = {head.rank for head in here}
     said: dict[int, WatchdogTimeout] = {
         line.origin.rank: line
         for line in context.timeouts
-        if line.origin.rank in {head.rank for head in here} and line.seq == seq and line.op is not None
+        if line.origin.rank in present and line.seq == seq and line.op is not None
     }
     if len(said) < 2 or any(rank in context.table.rows for rank in said):
         return None
@@ -158,14 +165,14 @@ def _log_mismatch(context: Context, key: int, seq: int, here: list[Head]) -> Fin
         NAME,
         Plane.FRAMEWORK_LOG,
         f"{group.label} #{seq}: the watchdogs timed out in different calls: {text}",
-        tuple(f"{line.origin.source}#L{line.origin.line}" for line in list(said.values())[:6]),
+        tuple(line.origin.reference for line in list(said.values())[:6]),
         accuse(
             subkind,
             Confidence.LIKELY,
             culprits=odd,
             suspects=() if odd else tuple(sorted(by)),
             victims=tuple(rank for rank in majority if odd),
-            why=dict.fromkeys(odd, f"its watchdog timed out in another call than the others' as {group.label} #{seq}"),
+            why=dict.fromkeys(odd, f"timed out in another call than the others as {group.label} #{seq}"),
             scope=Scope.RANK if odd else Scope.GROUP,
             divergence=FirstDivergence(
                 group=group.label,
@@ -180,12 +187,14 @@ def _log_mismatch(context: Context, key: int, seq: int, here: list[Head]) -> Fin
 
 
 def path(context: Context, key: int, seq: int, op: str, ranks: tuple[int, ...], here: list[Head]) -> Finding:
+    """All members stand at one operation, which they entered alike: the path between them, as far as dumps tell."""
     table = context.table
     group = table.group(key)
     hosts = tuple(sorted({host for rank in ranks if (host := context.job.rank(rank).host) is not None}))
+    timed = all(is_timed(table, rank) for rank in ranks)
     accusation = accuse(
         Subkind.ALL_ENTERED_NONE_LEFT,
-        Confidence.LIKELY,
+        Confidence.LIKELY if timed else Confidence.POSSIBLE,
         victims=ranks,
         hosts=hosts if len(hosts) > 1 else (),
         scope=Scope.GROUP,
@@ -210,11 +219,7 @@ def path(context: Context, key: int, seq: int, op: str, ranks: tuple[int, ...], 
     if not references:
         # Watchdog lines alone tell neither a stalled GPU nor another call from a lost path.
         return Finding(NAME, Plane.FRAMEWORK_LOG, statement, would_decide=f"the dumps of all ranks; {wanted}")
-    return Finding(
-        NAME,
-        Plane.FLIGHT,
-        statement,
-        references,
-        accusation,
-        would_decide=wanted,
-    )
+    if not timed:
+        statement += UNTIMED
+        wanted = f"{TIMING}; {wanted}"
+    return Finding(NAME, Plane.FLIGHT, statement, references, accusation, would_decide=wanted)

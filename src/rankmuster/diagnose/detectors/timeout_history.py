@@ -28,7 +28,7 @@ def explain(context: Context) -> list[Finding]:
     """One finding per group with enough history."""
     found = []
     for group in context.table.groups:
-        rolls = [roll for (key, _), roll in context.table.rolls.items() if key == group.key]
+        rolls = [roll for rank in group.members if (roll := context.table.rolls.get((group.key, rank))) is not None]
         durations = [roll.duration_ms[roll.finished & np.isfinite(roll.duration_ms)] for roll in rolls]
         everything = np.concatenate(durations) if durations else np.zeros(0)
         if len(everything) < FEWEST:

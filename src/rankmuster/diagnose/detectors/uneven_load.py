@@ -20,6 +20,9 @@ NAME = "uneven-load"
 FEWEST_SAMPLES = 6
 """Samples of each GPU within the time looked at; a handful is a moment."""
 
+FULL = 99.5
+"""Per cent that are written as 100."""
+
 EVEN_TRAFFIC = 0.3
 """Least share of its peers' link traffic at which the quiet GPU still takes part in the same collectives."""
 
@@ -52,9 +55,11 @@ def detect(context: Context) -> list[Finding]:
         return []
     if min(busy[rank] for rank in others) < limits.uneven_busy_percent:
         return []
+    least = min(busy[rank] for rank in others)
+    peers = "100 %" if least > FULL else f"{least:.0f} % and more"
     statement = (
         f"Rank {quiet}'s GPU is busy {busy[quiet]:.0f} % of the time while its peers' are at "
-        f"{min(busy[rank] for rank in others):.0f} % and more, and all move bytes: they wait in their kernels for it"
+        f"{peers}, and all move bytes: they wait in their kernels for it"
     )
     return [
         Finding(

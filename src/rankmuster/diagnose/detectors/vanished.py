@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.finding import Finding, Gpu, accuse
+from rankmuster.diagnose.finding import Finding, Gpu, accuse, quoted
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.kernel import KernelEvent, KernelEventKind, Xid
 from rankmuster.model.plane import Plane
@@ -72,8 +72,8 @@ def detect(context: Context) -> list[Finding]:
     else:
         bus, host = recovered[0].device or "?", recovered[0].origin.host
         said = recovered[0].text
-    also = [event.text[:120] for event in recovered if complaints]
-    statement = f"GPU {bus} is gone: {said[:200]}"
+    also = [quoted(event.text) for event in recovered if complaints]
+    statement = f"GPU {bus} is gone: {quoted(said)}"
     if also:
         statement += f"; the kernel says: {also[0]}"
     statement += ". Reset or reboot; if it comes again, look at its slot, power and cooling"
@@ -84,17 +84,17 @@ def detect(context: Context) -> list[Finding]:
     ]
     culprits = tuple(known) if len(known) == 1 else ()
     evidence = tuple(facts.source for facts in complaints[:2])
-    evidence += tuple(f"{event.origin.source}#L{event.origin.line}" for event in recovered[:4])
+    evidence += tuple(event.origin.reference for event in recovered[:4])
     plane = Plane.KERNEL if recovered else Plane.TOPOLOGY
     if not known and of_nobody(context):
         return [Finding(NAME, plane, f"{statement}. No rank uses that GPU", evidence)]
-    reason = f"its GPU {bus} is gone: {said[:100]}"
+    reason = f"lost its GPU {bus}: {quoted(said)}"
     accusation = accuse(
         Subkind.GPU_LOST,
         Confidence.CONFIRMED if complaints and recovered else Confidence.LIKELY,
         culprits=culprits,
         victims=tuple(rank for rank in context.world if rank not in culprits) if culprits else (),
-        gpus=(Gpu(host, bus, said[:160]),),
+        gpus=(Gpu(host, bus, quoted(said)),),
         hosts=(host,) if host else (),
         why=dict.fromkeys(culprits, reason),
         scope=Scope.NODE,
@@ -111,7 +111,7 @@ def _driver(context: Context) -> list[Finding]:
         if facts.bus_id is not None or meaning is None:
             continue
         host = context.roster.host(facts.host)
-        statement = f"nvidia-smi reaches no GPU ({said[:160]}): {meaning}"
+        statement = f"nvidia-smi reaches no GPU ({quoted(said)}): {meaning}"
         accusation = accuse(
             Subkind.GPU_LOST, Confidence.LIKELY, hosts=(host,) if host else (), victims=context.world, scope=Scope.NODE
         )

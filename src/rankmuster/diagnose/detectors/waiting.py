@@ -14,9 +14,10 @@ from rankmuster.diagnose.detectors.absent_ranks import NAME, absent
 from rankmuster.diagnose.detectors.exchanges import met
 from rankmuster.diagnose.detectors.standing_together import together
 from rankmuster.diagnose.detectors.wait_cycle import cycle
-from rankmuster.diagnose.finding import Finding, ranks_text
+from rankmuster.diagnose.finding import Finding
 from rankmuster.diagnose.roll import Head
 from rankmuster.model.plane import Plane
+from rankmuster.model.ranks_text import ranks_text
 
 
 def detect(context: Context) -> list[Finding]:

@@ -59,7 +59,7 @@ def detect(context: Context) -> list[Finding]:
         found.append(remote)
     staged = gdr.detect(context, transports)
     found += [staged] if staged is not None else []
-    return found or _narrowed(context)
+    return found
 
 
 def _settings(context: Context) -> dict[str, tuple[str, str]]:
@@ -69,23 +69,19 @@ def _settings(context: Context) -> dict[str, tuple[str, str]]:
         for name, value in context.facts.environment.items():
             table[name] = (value, context.facts.source)
     for line in context.evidence.of(NcclSetting):
-        table[line.name] = (line.value, f"{line.origin.source}#L{line.origin.line}")
+        table[line.name] = (line.value, line.origin.reference)
     return {name: said for name, said in table.items() if said[0].upper() in FORBIDDING.get(name, frozenset())}
 
 
-def _narrowed(context: Context) -> list[Finding]:
-    """Settings that only narrow: worth a look where speed is the question, and no accusation."""
+def narrowed(context: Context) -> list[Finding]:
+    """Settings that only narrow: worth a look where speed is the question (asked after the weighing), no accusation."""
     said = {line.name: line for line in context.evidence.of(NcclSetting) if line.value in NARROWING.get(line.name, ())}
     if not said:
         return []
     told = ", ".join(f"{name}={line.value}" for name, line in sorted(said.items()))
-    evidence = tuple(f"{line.origin.source}#L{line.origin.line}" for line in said.values())
+    evidence = tuple(line.origin.reference for line in said.values())
     statement = f"Settings narrow what NCCL may use: {told}. Take them away unless a measurement asks for them"
     return [Finding(NAME, Plane.NCCL_LOG, statement, evidence)]
-
-
-def _reference(line: NcclTransport) -> str:
-    return f"{line.origin.source}#L{line.origin.line}"
 
 
 def _shared_memory(
@@ -109,14 +105,14 @@ def _shared_memory(
     )
     if linked:
         statement += f", though the topology shows {linked} between them"
-    evidence = tuple(_reference(line) for line in shared[:3])
+    evidence = tuple(line.origin.reference for line in shared[:3])
     if blame:
         value, source = settings[blame[0]]
         statement += f"; {blame[0]}={value} forbids peer-to-peer: remove it"
         evidence += (source,)
     elif disabled:
         statement += f"; NCCL says: {disabled[0].text[:160]}"
-        evidence += (f"{disabled[0].origin.source}#L{disabled[0].origin.line}",)
+        evidence += (disabled[0].origin.reference,)
     hosts = tuple(sorted({host for line in shared if (host := context.roster.host(line.origin.host)) is not None}))
     return Finding(
         NAME,
@@ -143,7 +139,7 @@ def _narrower(context: Context, shared: list[NcclTransport]) -> tuple[str, tuple
         words = _words(context, shared)
         beyond = [word for word in words if word in LEVELS and LEVELS.index(word) > LEVELS.index(level)]
         if beyond:
-            return beyond[0], (line.value, f"{line.origin.source}#L{line.origin.line}")
+            return beyond[0], (line.value, line.origin.reference)
     return None
 
 
