@@ -9,7 +9,7 @@ import pytest
 from rankmuster.model.fault import FaultClass, Role, SuspectKind
 from rankmuster.model.ranks_text import rank_ranges
 from rankmuster.model.verdict import Suspect, Verdict
-from rankmuster.report.words import accused, clock, named, rate_kib, span, who
+from rankmuster.report.words import accused, class_name, clock, named, rate_kib, span, story, who
 
 
 def test_ranks_are_folded_to_ranges() -> None:
@@ -57,3 +57,9 @@ def test_units_fit_the_size() -> None:
 def test_a_link_is_named() -> None:
     link = Suspect(kind=SuspectKind.LINK, link="10.77.0.1 - 10.77.0.2", role=Role.SUSPECT, why="the path in question")
     assert who(link) == "link 10.77.0.1 - 10.77.0.2"
+
+
+def test_the_story_does_not_repeat_the_headline(verdict: Verdict) -> None:
+    told = verdict.model_copy(update={"summary": f"{class_name(verdict)}: rank 2 went home"})
+    assert story(told) == "rank 2 went home"
+    assert story(verdict) == verdict.summary

@@ -145,8 +145,8 @@ def _color_wanted(no_color: bool, output: Path | None) -> bool:
 def one_line(verdict: Verdict) -> str:
     """The verdict in one line, for people who wrote the report to a file."""
     from rankmuster.report.inert import plain
-    from rankmuster.report.words import accused, class_name
+    from rankmuster.report.words import accused, class_name, story
 
     sure = f" ({verdict.confidence.value})" if verdict.confidence else ""
-    more = f" - {plain(verdict.summary)}" if verdict.summary else ""
+    more = f" - {plain(story(verdict))}" if verdict.summary else ""
     return f"verdict: {class_name(verdict)}{sure}, {verdict.progress.value}, {accused(verdict)}{more}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rankmuster.model.fault import Boundary, Confidence, FaultClass, Progress, Role
-from rankmuster.model.plane import PlaneState
+from rankmuster.model.plane import Plane, PlaneState
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,34 @@ _STATE = {
     PlaneState.BLIND: "The plane cannot see this kind of event or traffic, whatever it says.",
 }
 
+_PLANE = {
+    Plane.TOPOLOGY: "What the path is made of: nvidia-smi, RDMA ports, versions. Blind to whether it moves.",
+    Plane.RAS: (
+        "NCCL's own roll call over its RAS socket: processes that answer, launched counts of five operations. Blind to "
+        "equal-count hangs, sends and receives, replayed CUDA graphs, and all before init."
+    ),
+    Plane.FLIGHT: (
+        "PyTorch's Flight Recorder: order, operation, sizes and state of each collective per rank. Blind to ranks "
+        "without a dump, what the ring overwrote, replayed CUDA graphs, and communicators outside ProcessGroupNCCL."
+    ),
+    Plane.NCCL_LOG: "What NCCL_DEBUG wrote: init, transports, network errors. Blind to what that level does not log.",
+    Plane.FRAMEWORK_LOG: "Logs of torch and the engine: time-outs, exceptions, which operation. Blind to why.",
+    Plane.KERNEL: "The kernel log: Xid, SXid, out-of-memory kills, links. Blind to hangs of software.",
+    Plane.HARDWARE: (
+        "GPU load and link byte counters: whether bytes move and which GPUs spin or idle, with CUDA graphs too. Blind "
+        "to which operation."
+    ),
+    Plane.ENGINE: "The serving engine's metrics: requests running, tokens, steps. Blind to which rank.",
+    Plane.PLATFORM: "Exit codes, pods, nodes: who left and why. Blind to hangs.",
+}
+
 WORDS: tuple[Word, ...] = (
     *(Word(key.value, "class", text) for key, text in CLASSES.items()),
     *(Word(key.value, "progress", text) for key, text in _PROGRESS.items()),
     *(Word(key.value, "confidence", text) for key, text in _CONFIDENCE.items()),
     *(Word(key.value, "boundary", text) for key, text in _BOUNDARY.items()),
     *(Word(key.value, "role", text) for key, text in _ROLE.items()),
+    *(Word(key.value, "plane", text) for key, text in _PLANE.items()),
     # a plane's "blind" is another word than the class "blind"; both are shown for that name
     *(Word(key.value, "plane state", text) for key, text in _STATE.items()),
 )
@@ -103,6 +125,7 @@ FIELDS = {
     "confidence": "How independent the evidence is on which the verdict stands.",
     "boundary": "The smallest thing that has to be rebuilt for work to go on.",
     "role": "What a suspect is: the cause, perhaps the cause, or one of those who wait for it.",
+    "plane": "One source of evidence.",
     "plane state": "What a plane of evidence did in this diagnosis.",
     "class": "One of five faults or three honest answers.",
 }

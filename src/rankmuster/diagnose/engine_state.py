@@ -185,6 +185,10 @@ def _rates(context: Context, points: Sequence[Point]) -> tuple[float | None, flo
         for notice in context.evidence.of(DumpNotice)
         if notice.with_stacks is not False and (time := context.time(notice.origin.stamp)) is not None
     ]
+    if not dumps:
+        # Without the log of it, a dump with stacks is known by its file: it was asked for seconds before it was taken.
+        stacked = (flight for flight in context.table.rows.values() if len(flight.dump.columns.stacks))
+        dumps = [flight.newest - limits.stack_write_seconds for flight in stacked]
     quiet = limits.stack_dump_seconds
     kept: list[tuple[float, float, EngineStream, EngineStream]] = []  # seconds, requests running
     for earlier, later in pairwise(points):

@@ -151,6 +151,9 @@ class Thresholds:
     stack_dump_seconds: float = 30.0
     """After a dump with stacks the job is slowed by it: this window says nothing of its speed (5 to 10 s seen)."""
 
+    stack_write_seconds: float = 10.0
+    """From the request to the entries of a dump with stacks: 5 to 9 s for 2,000 entries in the captures."""
+
     prefix_calls: int = 3
     """Collective calls that must agree before a difference in a call log is taken as one of order, not of alignment."""
 

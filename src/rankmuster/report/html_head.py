@@ -17,6 +17,7 @@ from rankmuster.report.words import (
     of_role,
     place,
     span,
+    story,
 )
 
 MAX_WHYS = 8
@@ -109,7 +110,7 @@ def head_section(verdict: Verdict) -> Markup:
         f"<code>{text(class_name(verdict))}</code></div>"
         f"<h1>{text(big)}</h1>"
         + (f'<p class="where">{text(under)}</p>' if under else "")
-        + (f'<p class="summary">{prose(verdict.summary)}</p>' if verdict.summary else "")
+        + (f'<p class="summary">{prose(story(verdict))}</p>' if verdict.summary else "")
         + items(whys)
         + suspects
         + _facts(verdict)

@@ -22,7 +22,7 @@ from rankmuster.report.advice import advice
 from rankmuster.report.collapse import collapse
 from rankmuster.report.inert import plain
 from rankmuster.report.rollcall import RollCall, Row, roll_call
-from rankmuster.report.words import accused, class_name, clock
+from rankmuster.report.words import accused, class_name, clock, story
 
 MAX_ROWS = 24
 """Rows of the roll call: with the verdict above them they fit a terminal of 40 lines."""
@@ -103,7 +103,7 @@ def _head(paper: _Paper, verdict: Verdict) -> None:
         whole=True,
     )
     if verdict.summary:
-        paper.line(paper.text(verdict.summary))
+        paper.line(paper.text(story(verdict)))
     facts = [f"instance {verdict.instance}" if verdict.instance else "instance unknown"]
     if verdict.phase is not None:
         facts.append(f"phase {verdict.phase.value}")

@@ -117,3 +117,8 @@ def rate_kib(kib_per_second: float) -> str:
             return f"{kib_per_second:.{0 if kib_per_second >= 10 or kib_per_second == 0 else 1}f} {unit}"
         kib_per_second /= 1024
     return f"{kib_per_second:.1f} GiB/s"
+
+
+def story(verdict: Verdict) -> str:
+    """The summary without the class that a headline beside it has already said."""
+    return verdict.summary.removeprefix(f"{class_name(verdict)}: ")

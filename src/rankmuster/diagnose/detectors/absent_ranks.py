@@ -54,7 +54,11 @@ def _free_finding(context: Context, graph: WaitGraph, heads: dict[int, Head], fr
     waiters = tuple(sorted(rank for rank in heads if rank in held))
     edges = [edge for root in roots for edge in free[root]]
     many = len(roots) > len(waiters)
-    unsure = tuple(root for root in roots if _may_stand_elsewhere(table, graph, root))
+    # A log names one number of a group: several ranks that only logs speak of are odd where they are the fewer.
+    several = len(roots) > 1 and len(roots) >= len(waiters)
+    unsure = tuple(
+        root for root in roots if _may_stand_elsewhere(table, graph, root) or (several and root not in table.rows)
+    )
     gap = _number_gap(context, graph, heads, edges, roots) or _message_gap(table, heads, edges)
     statement, phrase = gap.statement, gap.phrase
     last = _last_call(context, gap.missing)

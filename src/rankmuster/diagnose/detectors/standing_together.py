@@ -82,6 +82,11 @@ def together(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list
 
 
 def _certain(context: Context, stall: _Stall) -> bool:
+    # Of two ranks, one that has finished and one that has not: a call that differed does the same, and without the
+    # other's dump nobody can tell that none did.
+    alone = len(stall.stalled) >= len(stall.others)
+    if stall.finished and alone and not all(rank in context.table.rows for rank in stall.others):
+        return False
     return not stall.finished or taken_after(context, stall.group, stall.seq, stall.stalled, stall.others)
 
 
@@ -113,7 +118,7 @@ def _stalled(context: Context, stalls: list[_Stall]) -> Finding:
             why.setdefault(rank, f"enqueued {place}, but its stream has not come to its end")
     unsure = tuple(rank for rank in sorted(why) if not any(_certain(context, s) for s in stalls if rank in s.stalled))
     for rank in unsure:
-        why[rank] += "; its dump may be a moment older than its peers'"
+        why[rank] += "; its dump may be a moment older than its peers', or an earlier call may have differed"
     here = [head for stall in stalls for head in stall.here]
     first = min(stalls, key=lambda stall: min(head.created for head in stall.here))
     group = table.group(first.group)
