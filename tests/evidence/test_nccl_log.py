@@ -291,3 +291,15 @@ def test_random_bytes_are_survived(data: bytes) -> None:
 def test_gigantic_numbers_are_survived(digits: str) -> None:
     for old in ("65536", "opCount 0", "854", "rank 0", "22705", "13000"):
         assert isinstance(read((START + COMPLETE + CALL + MISMATCH).replace(old, f"{old}{digits}")), Reading)
+
+
+def test_the_end_of_a_log_has_a_hole_before_it() -> None:
+    who = b"gd1:8100:8220 [0] NCCL INFO "
+    line = who + b"ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1b000 commId 0xab - Init START\n"
+    whole = who + b"Bootstrap : Using eth0:10.0.0.1<0>\n" + line
+
+    def hole(data: bytes) -> bool:
+        return next(f for f in READER.read(Blob("nccl.log", data)).observations if isinstance(f, NcclLogFile)).hole
+
+    assert not hole(whole)
+    assert hole(whole[30:])

@@ -31,6 +31,11 @@ from rankmuster.model.plane import Plane
 from rankmuster.model.problem import Problem, ProblemKind
 from rankmuster.model.stamp import Stamp
 
+_HEAD = 65_536
+_STARTS = re.compile(rb"[^\s:]+:\d+:\d+ (?:\[-?\d+\] )?[^\n]*NCCL (?:WARN|INFO|ATTN|TRACE|CALL)")
+_INSIDE = re.compile(rb"NCCL|INFO|comm(?:Id)? ?0x|rank \d+|nranks|busId|opCount|Init (?:START|COMPLETE)|via |<\d+>")
+"""What stands behind the beginning of a line: how a fragment of one is told from other output."""
+
 MIN_NUL_RUN = 16
 """NULs in a row that mean lost text: copy-and-truncate rotation and full disks leave whole blocks of them."""
 
@@ -221,6 +226,14 @@ def _recognises(blob: Blob) -> bool:
     return any(mark in data for mark in _MARKS) or (b"NCCL version " in data and b"+cuda" in data)
 
 
+def _headless(data: bytes) -> bool:
+    """Whether the text begins inside a line of NCCL's: the end of a log, of whose beginning nothing is known."""
+    first, _, rest = data[:_HEAD].partition(b"\n")
+    second = rest.partition(b"\n")[0]
+    whole = _STARTS.search(first) is not None or b"NCCL version " in first
+    return not whole and _STARTS.search(second) is not None and _INSIDE.search(first) is not None
+
+
 def _pass(blob: Blob, rank: int | None) -> tuple[_Log, list[object]]:
     log = _Log(blob, rank)
     return log, list(log.observations())
@@ -234,7 +247,7 @@ def _read(blob: Blob) -> Reading:
         log, found = _pass(blob, None)
     if log.known == 0:
         return Reading()
-    nuls = bytes(MIN_NUL_RUN) in blob.data
+    nuls = bytes(MIN_NUL_RUN) in blob.data or _headless(blob.data)
     holed = log.writers.holed()
     found.append(
         NcclLogFile(

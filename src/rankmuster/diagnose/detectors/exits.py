@@ -30,6 +30,7 @@ from rankmuster.model.frameworklog import LogSpan, OutOfMemory, PythonException
 from rankmuster.model.kernel import OomKill
 from rankmuster.model.nccllog import NcclLogFile
 from rankmuster.model.plane import Plane
+from rankmuster.model.problem import ProblemKind
 from rankmuster.model.ranks_text import ranks_text
 
 NAME = raised.NAME
@@ -245,13 +246,23 @@ def _first_ends(context: Context, found: list[End], shocks: list[End]) -> Findin
 
 
 def _unexplained_start(context: Context, named: list[End]) -> bool:
-    """A plain exit before any work whose own log is not there: it may have given up waiting for the absent."""
+    """A plain exit before any work, which may have given up waiting for the absent.
+
+    What separates it: an error of its own in its log, or others whose errors say that somebody else failed. A cut list
+    of processes tells nobody who was first.
+    """
     starting = bool(context.evidence.of(NcclLogFile)) or any(poll.no_communicators for poll in context.polls)
     if any(end.killed for end in named) or has_served(context) or not starting:
         return False
-    logged = {span.rank for span in context.evidence.of(LogSpan)}
-    logged |= {names.rank_of(source.path) for source in context.evidence.sources}
-    return not {end.rank for end in named} <= logged
+    ranks = {end.rank for end in named}
+    source = context.facts.source if context.facts is not None else None
+    cut = any(p.source == source and p.kind is ProblemKind.DAMAGED for p in context.evidence.problems)
+    logged = {names.rank_of(item.path) for item in context.evidence.sources}
+    logged |= {span.rank for span in context.evidence.of(LogSpan)}
+    if cut or not ranks <= logged:
+        return True
+    explained = bool(ranks & raised.ranks_with_own(context)) or _cause(context, tuple(ranks)) is not None
+    return not explained and not raised.ranks_with_consequences(context) - ranks
 
 
 def _whole_hosts(context: Context, ranks: tuple[int, ...]) -> tuple[str, ...]:

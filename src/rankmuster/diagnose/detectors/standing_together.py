@@ -82,10 +82,10 @@ def together(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list
 
 
 def _certain(context: Context, stall: _Stall) -> bool:
-    # Of two ranks, one that has finished and one that has not: a call that differed does the same, and without the
-    # other's dump nobody can tell that none did.
+    # Of two ranks, one that has finished and one that has not: a call that differed does the same, and without both
+    # dumps nobody can tell that none did.
     alone = len(stall.stalled) >= len(stall.others)
-    if stall.finished and alone and not all(rank in context.table.rows for rank in stall.others):
+    if stall.finished and alone and not all(rank in context.table.rows for rank in (*stall.stalled, *stall.others)):
         return False
     return not stall.finished or taken_after(context, stall.group, stall.seq, stall.stalled, stall.others)
 
