@@ -265,3 +265,17 @@ def test_the_exit_code_that_is_known_is_not_asked_for() -> None:
     found = ends(4, {3: (0, T0 + 12)}, *timeouts(4, without=3))
     assert culprits(found) == [3]
     assert not any("exit code" in text for text in found.would_decide)
+
+
+def test_a_plain_exit_before_any_work_that_nothing_explains_is_only_suspected() -> None:
+    refused = Blob("ras/1795986405.000-0.error.txt", b"ConnectionRefusedError(111, 'Connection refused')")
+    verdict = verdict_of([instance(world=2, exits={1: (1, T0 + 12)}), refused])
+    assert culprits(verdict) == []
+    assert [suspect.rank for suspect in verdict.suspects if suspect.role.value == "suspect"] == [1]
+
+
+def test_a_plain_exit_before_any_work_with_an_error_of_its_own_is_convicted() -> None:
+    refused = Blob("ras/1795986405.000-0.error.txt", b"ConnectionRefusedError(111, 'Connection refused')")
+    trace = b'Traceback (most recent call last):\n  File "serve.py", line 3, in <module>\nImportError: no engine\n'
+    verdict = verdict_of([instance(world=2, exits={1: (1, T0 + 12)}), refused, Blob("logs/rank1.log", trace)])
+    assert culprits(verdict) == [1]

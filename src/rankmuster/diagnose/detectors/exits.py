@@ -251,7 +251,10 @@ def _unexplained_start(context: Context, named: list[End]) -> bool:
     What separates it: an error of its own in its log, or others whose errors say that somebody else failed. A cut list
     of processes tells nobody who was first.
     """
-    starting = bool(context.evidence.of(NcclLogFile)) or any(poll.no_communicators for poll in context.polls)
+    # NCCL at its beginning: logs, a roll call without communicators, or a RAS port that nobody has opened yet.
+    unopened = bool(context.polls) and not any(poll.answered for poll in context.polls)
+    empty = any(poll.no_communicators for poll in context.polls)
+    starting = bool(context.evidence.of(NcclLogFile)) or unopened or empty
     if any(end.killed for end in named) or has_served(context) or not starting:
         return False
     ranks = {end.rank for end in named}
