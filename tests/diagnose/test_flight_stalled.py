@@ -90,3 +90,11 @@ def _ring(ranks: int, **fields: object) -> World:
         for rank in range(ranks)
     }
     return World((group,), programs, **fields)  # type: ignore[arg-type]
+
+
+def test_a_missing_dump_does_not_hide_the_gpu_that_has_not_started() -> None:
+    tops = dumps(one_group(4, stalls={2: 20}, timing=True))
+    del tops[0]
+    found = judge(tops)
+    assert culprits(found) == [2]
+    assert found.verdict.subclass is Subkind.GPU_STALLED

@@ -50,6 +50,10 @@ def unknown_finding(
     others_dumped = all(rank in table.rows for rank in context.world if rank not in absent)
     wrote = any(_wrote_something(context, rank) for rank in absent)
     held = graph.waiting_for(absent) & set(heads)
+    busy = _not_started(context, heads, held, first)
+    if busy:
+        # A kernel starts whoever is absent: a GPU that has not come to it is busy with something before.
+        return _busy(context, heads, busy, first, statement, evidence)
     if len(absent) != 1 or len(held) < 2 or not (others_dumped or speaks) or subkind is None or wrote:
         # Half of a job without dumps is a collector's or a network's doing as often as theirs.
         return Finding(NAME, Plane.FLIGHT, statement, evidence, would_decide=wanted)
@@ -67,6 +71,43 @@ def unknown_finding(
         ),
     )
     return Finding(NAME, Plane.FLIGHT, statement, evidence, accusation, would_decide=wanted)
+
+
+def _not_started(context: Context, heads: dict[int, Head], held: set[int], first: Edge) -> tuple[int, ...]:
+    """Of the ranks that stand at the first operation, the few whose GPU has not started it while the others' have."""
+    timed = [
+        heads[rank]
+        for rank in sorted(held)
+        if (flight := context.table.rows.get(rank)) is not None
+        and flight.has_timing
+        and (heads[rank].group, heads[rank].seq) == (first.group, first.seq)
+    ]
+    waiting = tuple(head.rank for head in timed if not head.started)
+    return waiting if 0 < len(waiting) < len(timed) - len(waiting) else ()
+
+
+def _busy(
+    context: Context,
+    heads: dict[int, Head],
+    busy: tuple[int, ...],
+    first: Edge,
+    statement: str,
+    evidence: tuple[str, ...],
+) -> Finding:
+    group, where = context.table.group(first.group), place(context.table, first)
+    text = f"{statement}. On {ranks_text(busy)} it is scheduled and not started, while the others started it"
+    accusation = accuse(
+        Subkind.GPU_STALLED,
+        Confidence.LIKELY,
+        culprits=busy,
+        why=dict.fromkeys(busy, f"enqueued {where}, but its GPU is busy with something before it"),
+        scope=Scope.RANK,
+        at=max((heads[rank].created for rank in busy if heads[rank].created > 0), default=None),
+        divergence=FirstDivergence(
+            group=group.label, members=group.members, sequence=first.seq, op=heads[busy[0]].op, entered=group.members
+        ),
+    )
+    return Finding(NAME, Plane.FLIGHT, text, evidence, accusation)
 
 
 def _would_settle(context: Context, absent: tuple[int, ...]) -> str | None:
