@@ -66,6 +66,14 @@ class Context:
         """Unix seconds of a stamp, where it can be anchored."""
         return self.clock.unix(stamp)
 
+    def stack_dumps(self) -> list[float]:
+        """Unix seconds at which logs say that a dump with stacks was begun: it slows the job for seconds."""
+        return [
+            time
+            for notice in self.evidence.of(DumpNotice)
+            if notice.with_stacks is not False and (time := self.time(notice.origin.stamp)) is not None
+        ]
+
     def after_last_look(self, stamp: Stamp | None) -> bool:
         """Whether a line was written when nobody looked any more: by whoever took the instance down.
 

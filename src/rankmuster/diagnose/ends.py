@@ -10,7 +10,7 @@ from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.engine_state import Moves
 from rankmuster.diagnose.memo import once
 from rankmuster.diagnose.ras_view import Absence, absences
-from rankmuster.diagnose.spin import Doing, picture
+from rankmuster.diagnose.spin import picture, spinning_since
 from rankmuster.evidence.exit_codes import of_status
 from rankmuster.model.frameworklog import EngineWatchdog, SignalDeath, WorkerDeath
 from rankmuster.model.kernel import OomKill
@@ -242,8 +242,8 @@ def stopped_since(context: Context) -> float | None:
         times.append(engine.last_advance)
     states = picture(context).states
     if states:
-        spins = [s.since for s in states.values() if s.doing is Doing.SPINNING and s.since is not None]
-        if not spins:
+        spin = spinning_since(states)
+        if spin is None:
             return None
-        times.append(max(spins))
+        times.append(spin)
     return max(times, default=None)

@@ -14,7 +14,6 @@ from rankmuster.diagnose.engine_series import Point, Series, changed, grew, seri
 from rankmuster.diagnose.finding import counted
 from rankmuster.diagnose.memo import once
 from rankmuster.model.engine import EngineStream
-from rankmuster.model.frameworklog import DumpNotice
 
 
 class Moves(str, Enum):
@@ -180,11 +179,7 @@ def _rates(context: Context, points: Sequence[Point]) -> tuple[float | None, flo
     fell with the number of running requests fell with the load: it is compared per request then.
     """
     limits = context.limits
-    dumps = [
-        time
-        for notice in context.evidence.of(DumpNotice)
-        if notice.with_stacks is not False and (time := context.time(notice.origin.stamp)) is not None
-    ]
+    dumps = context.stack_dumps()
     if not dumps:
         # Without the log of it, a dump with stacks is known by its file: it was asked for seconds before it was taken.
         stacked = (flight for flight in context.table.rows.values() if len(flight.dump.columns.stacks))

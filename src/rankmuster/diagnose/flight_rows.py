@@ -117,10 +117,6 @@ def rows_of(dump: FlightDump) -> FlightRows:
             kept_children[position] = found
             op_kept[position] = op[found[0]]
 
-    newest_ns = max(
-        (int(stamps.max()) for stamps in (columns.created_ns, columns.started_ns, columns.completed_ns) if count),
-        default=0,
-    )
     created = columns.created_ns[positions] / 1e9
     gaps = np.diff(np.sort(columns.created_ns)) / 1e9 if count > 2 else np.zeros(1)
     return FlightRows(
@@ -141,7 +137,7 @@ def rows_of(dump: FlightDump) -> FlightRows:
         has_timing=bool((columns.state == State.STARTED).any()) or bool(np.isfinite(columns.duration_ms).any()),
         head_lost=count > 0 and not dump.only_active and int(columns.record_id[0]) > 0 and not bool(finished.any()),
         in_motion=bool((completed & ~columns.retired & ~child).any()),
-        newest=newest_ns / 1e9,
+        newest=columns.newest_ns / 1e9,
         longest_gap=float(np.percentile(gaps, 99)) if len(gaps) else 0.0,
     )
 

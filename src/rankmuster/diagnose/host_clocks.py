@@ -11,7 +11,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from rankmuster.diagnose.legal import is_symmetric
+from rankmuster.diagnose.legal import symmetric_mask
 from rankmuster.diagnose.lookup import Roster
 from rankmuster.diagnose.roll import RollTable
 
@@ -49,7 +49,7 @@ def estimate(table: RollTable, roster: Roster) -> dict[str, tuple[float, float]]
 
 def _ends(table: RollTable, ranks: set[int]) -> dict[tuple[int, int], float]:
     """(group, number) -> when the first rank of the host saw it end, for finished symmetric operations."""
-    symmetric = np.array([is_symmetric(signature.op) for signature in table.signatures], dtype=bool)
+    symmetric = symmetric_mask(table)
     earliest: dict[tuple[int, int], float] = {}
     for (key, rank), roll in table.rolls.items():
         if rank not in ranks:

@@ -46,6 +46,11 @@ class CommInit:
         return bool(self.started - self.completed) and not self.ended
 
 
+def any_completed(context: Context) -> bool:
+    """Whether a communicator is up: everybody who started its init completed it."""
+    return any(comm.completed and not comm.started - comm.completed for comm in communicators(context))
+
+
 @once
 def communicators(context: Context) -> list[CommInit]:
     """All communicators with a commId, in order of their first START."""

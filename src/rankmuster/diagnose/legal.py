@@ -8,7 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from rankmuster.diagnose.roll import Shapes, Signature
+import numpy as np
+from numpy.typing import NDArray
+
+from rankmuster.diagnose.roll import RollTable, Shapes, Signature
 from rankmuster.model.fault import Subkind
 
 SYMMETRIC = (
@@ -31,6 +34,11 @@ def is_symmetric(op: str) -> bool:
     """Whether finishing `op` proves that every member entered it."""
     name = op.lower().lstrip("_")
     return any(name.startswith(known) for known in SYMMETRIC)
+
+
+def symmetric_mask(table: RollTable) -> NDArray[np.bool_]:
+    """Which of the table's signatures are of symmetric operations, shape (signatures,)."""
+    return np.array([is_symmetric(signature.op) for signature in table.signatures], dtype=bool)
 
 
 def differs(entered: Mapping[int, Signature], members: tuple[int, ...]) -> Subkind | None:

@@ -110,7 +110,4 @@ def newest_per_rank(dumps: Iterable[FlightDump]) -> tuple[dict[int, FlightDump],
 
 def _age_key(dump: FlightDump) -> tuple[int, int]:
     columns = dump.columns
-    if not len(columns):
-        return (0, 0)
-    newest = max(int(columns.created_ns.max()), int(columns.started_ns.max()), int(columns.completed_ns.max()))
-    return (newest, len(columns))
+    return (columns.newest_ns, len(columns))

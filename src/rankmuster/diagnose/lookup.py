@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from rankmuster.evidence.bundle import Evidence
 from rankmuster.model.flight import FlightDump
-from rankmuster.model.frameworklog import LogSpan
+from rankmuster.model.frameworklog import LineOrigin, LogSpan
 from rankmuster.model.instance import InstanceFacts
 from rankmuster.model.job import Rank
-from rankmuster.model.nccllog import InitPhase, NcclInit, NcclInterface
+from rankmuster.model.nccllog import InitPhase, LogOrigin, NcclInit, NcclInterface
 from rankmuster.model.ras import RasMissingRank, RasPoll, RasRank
 
 
@@ -64,6 +64,10 @@ class Roster:
         wanted = self.host(host)
         matching = [rank for rank in candidates if self.ranks_by_number[rank].host == wanted]
         return matching[0] if len(matching) == 1 else None
+
+    def writer(self, origin: LineOrigin | LogOrigin) -> int | None:
+        """The global rank that wrote a line: the one it names, else that of its process."""
+        return origin.rank if origin.rank is not None else self.of_process(origin.host, origin.pid)
 
     def host(self, name: str | None) -> str | None:
         """The address for a host's name, or the name itself."""

@@ -33,6 +33,6 @@ def has_served(context: Context) -> bool:
             for comm in poll.communicators
             for rank in comm.ranks
         )
-        or any(comm.completed and not comm.started - comm.completed for comm in inits.communicators(context))
+        or inits.any_completed(context)
         or any(value > 0 for page in context.pages for stream in page.streams for value in stream.steps.values())
     )

@@ -176,9 +176,7 @@ def _notes(context: Context, engine: EngineState | None, seen: Picture) -> tuple
 
 
 def _was_running(context: Context) -> bool:
-    return bool(context.table.rolls) or any(
-        comm.completed and not comm.started - comm.completed for comm in inits.communicators(context)
-    )
+    return bool(context.table.rolls) or inits.any_completed(context)
 
 
 def _ras_moved(context: Context, after: float | None = None) -> bool:

@@ -33,7 +33,6 @@ class GpuState:
     since: float | None
     seconds: float
     sm_percent: float
-    kib_per_s: float
     until: float | None = None
 
 
@@ -47,6 +46,11 @@ class Picture:
     def ranks(self, doing: Doing) -> tuple[int, ...]:
         """Ranks whose GPU does this."""
         return tuple(sorted(rank for rank, state in self.states.items() if state.doing is doing))
+
+
+def spinning_since(states: Mapping[int, GpuState]) -> float | None:
+    """Unix seconds from which all GPUs that spin at the end have done so; None where none spins."""
+    return max((s.since for s in states.values() if s.doing is Doing.SPINNING and s.since is not None), default=None)
 
 
 def rates(track: GpuTrack) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -78,10 +82,10 @@ def picture(context: Context) -> Picture:
     # Containers number their processes themselves: whether any number is one of ours says which numbers these are.
     known = any(pid in own for track in context.tracks.values() for pids in track.pids if pids for pid in pids)
     states = {rank: _state(context, rank, track, own, known) for rank, track in context.tracks.items()}
-    spins = [s.since for s in states.values() if s.doing is Doing.SPINNING and s.since is not None]
+    spin = spinning_since(states)
     until = max((s.until for s in states.values() if s.until is not None), default=None)
-    if spins and until is not None:
-        states = {rank: _beside(context, state, max(spins), until) for rank, state in states.items()}
+    if spin is not None and until is not None:
+        states = {rank: _beside(context, state, spin, until) for rank, state in states.items()}
     ends = [float(track.time[-1]) for track in context.tracks.values() if len(track.time)]
     return Picture(states, min(ends, default=None))
 
@@ -100,14 +104,12 @@ def _state(context: Context, rank: int, track: GpuTrack, own: frozenset[int], kn
     # The samples' end may be long after the processes were taken down: look at the time while they were there.
     end = _last_with_process(context, rank, track)
     if end < limits.hardware_samples:
-        return GpuState(
-            Doing.UNCLEAR, None, 0.0, float("nan"), float("nan"), float(track.time[end - 1]) if end else None
-        )
+        return GpuState(Doing.UNCLEAR, None, 0.0, float("nan"), float(track.time[end - 1]) if end else None)
     sm = track.sm_percent[:end]
     rate = rates(track)[: end - 1]
     time = track.time[:end]
     if _foreign(context, track, end, own, known):
-        return GpuState(Doing.FOREIGN, None, 0.0, float(sm[-1]), float(rate[-1]), float(time[-1]))
+        return GpuState(Doing.FOREIGN, None, 0.0, float(sm[-1]), float(time[-1]))
     tail = slice(-limits.hardware_samples + 1, None)
     still = np.where(np.isfinite(rate), rate, np.inf) < limits.moving_kib_per_s
     spinning = still & (sm[1:] >= limits.spin_percent)
@@ -120,10 +122,10 @@ def _state(context: Context, rank: int, track: GpuTrack, own: frozenset[int], kn
             since = float(time[len(time) - 1 - run])
             if doing is Doing.IDLE and _perhaps_gone(context, rank, track):
                 doing = Doing.GONE
-            return GpuState(doing, since, float(time[-1]) - since, median_sm, median_rate, float(time[-1]))
+            return GpuState(doing, since, float(time[-1]) - since, median_sm, float(time[-1]))
     if np.isfinite(median_rate) and median_rate >= limits.moving_kib_per_s:
-        return GpuState(Doing.MOVING, None, 0.0, median_sm, median_rate, float(time[-1]))
-    return GpuState(Doing.UNCLEAR, None, 0.0, median_sm, median_rate, float(time[-1]))
+        return GpuState(Doing.MOVING, None, 0.0, median_sm, float(time[-1]))
+    return GpuState(Doing.UNCLEAR, None, 0.0, median_sm, float(time[-1]))
 
 
 def _last_with_process(context: Context, rank: int, track: GpuTrack) -> int:

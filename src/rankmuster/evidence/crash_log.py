@@ -175,7 +175,7 @@ def read(blob: Blob) -> Reading:
 
 
 def _recognises(blob: Blob) -> bool:
-    return holds(blob, tuple(mark.encode() for mark in _MARKS))
+    return holds(blob, _MARKS)
 
 
 READER = Reader("crash log", Plane.FRAMEWORK_LOG, ReaderKind.LINES, _recognises, read)

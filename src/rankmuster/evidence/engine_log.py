@@ -10,7 +10,7 @@ import re
 
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.log_lines import Origins, holds, marked
-from rankmuster.evidence.log_prefix import whole
+from rankmuster.evidence.log_prefix import decimal, whole
 from rankmuster.model.frameworklog import (
     EngineStats,
     EngineWatchdog,
@@ -93,13 +93,6 @@ _HINTS: tuple[tuple[str, TrafficPath, bool], ...] = (
 _MARKS = (*(alarm[0] for alarm in _ALARMS), *_STATS, *(hint[0] for hint in _HINTS))
 
 
-def _number(digits: str | None) -> float | None:
-    try:
-        return float(digits) if digits else None
-    except ValueError:
-        return None
-
-
 def _alarm(origin: LineOrigin, line: str, message: str) -> EngineWatchdog | None:
     for mark, engine, pattern, weak in _ALARMS:
         if mark not in line:
@@ -108,7 +101,7 @@ def _alarm(origin: LineOrigin, line: str, message: str) -> EngineWatchdog | None
         if m is None:
             continue
         named = whole(m.groupdict().get("rank"))
-        seconds = _number(m.group(1)) if pattern.groups and named is None else None
+        seconds = decimal(m.group(1)) if pattern.groups and named is None else None
         rank = named if named is not None else origin.rank
         return EngineWatchdog(origin, engine, rank, seconds, message.strip()[:MAX_TEXT], weak)
     return None
@@ -118,7 +111,7 @@ def _stats(origin: LineOrigin, message: str) -> EngineStats | None:
     vllm = _VLLM_STATS.search(message)
     if vllm:
         return EngineStats(
-            origin, "vllm", whole(vllm["run"]), whole(vllm["wait"]), _number(vllm["gen"]), _number(vllm["prompt"])
+            origin, "vllm", whole(vllm["run"]), whole(vllm["wait"]), decimal(vllm["gen"]), decimal(vllm["prompt"])
         )
     if message.startswith(("Decode batch", "Prefill batch")):
         running, queued = _RUNNING.search(message), _QUEUED.search(message)
@@ -128,8 +121,8 @@ def _stats(origin: LineOrigin, message: str) -> EngineStats | None:
             "sglang",
             whole(running.group(1)) if running else None,
             whole(queued.group(1)) if queued else None,
-            _number(generated.group(1)) if generated else None,
-            _number(read_in.group(1)) if read_in else None,
+            decimal(generated.group(1)) if generated else None,
+            decimal(read_in.group(1)) if read_in else None,
         )
     scheduled = _SCHEDULED.search(message)
     if scheduled:
@@ -169,7 +162,7 @@ def read(blob: Blob) -> Reading:
 
 
 def _recognises(blob: Blob) -> bool:
-    return holds(blob, tuple(mark.encode() for mark in _MARKS))
+    return holds(blob, _MARKS)
 
 
 READER = Reader("engine log", Plane.FRAMEWORK_LOG, ReaderKind.LINES, _recognises, read)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from rankmuster.evidence import engine_table as table
 from rankmuster.evidence import names, text
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
+from rankmuster.evidence.log_prefix import decimal
 from rankmuster.model.engine import EnginePage, EngineStream
 from rankmuster.model.plane import Plane
 from rankmuster.model.problem import Problem, ProblemKind
@@ -95,13 +96,6 @@ def _split(line: str, cut: int) -> tuple[dict[str, str], list[str]] | None:
     return labels, line[cut:].split("#", 1)[0].split()
 
 
-def _number(digits: str) -> float | None:
-    try:
-        return float(digits)
-    except ValueError:
-        return None
-
-
 def _believed_uncut(line: str) -> bool:
     """Whether a last line without its line end is whole: a count that Python wrote, `2400.0`, cannot have been cut."""
     return line.rstrip().endswith(".0")
@@ -130,7 +124,7 @@ def read(blob: Blob) -> Reading:
         if not entries:
             continue
         split = _split(line, cut)
-        value = _number(split[1][0]) if split and split[1] else None
+        value = decimal(split[1][0]) if split and split[1] else None
         cut_off = position == len(wanted) and not ended and not _believed_uncut(line)
         if split is None or value is None or cut_off or value < 0:
             bad.append(f"line {number}: {line[:80]!r}")
@@ -149,7 +143,7 @@ def read(blob: Blob) -> Reading:
 
 
 def _seconds(digits: str) -> float:
-    value = _number(digits) or 0.0
+    value = decimal(digits) or 0.0
     seconds = value / 1000 if value > _MILLISECONDS else value
     return seconds if _PLAUSIBLE[0] < seconds < _PLAUSIBLE[1] else 0.0
 

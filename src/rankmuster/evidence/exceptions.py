@@ -33,7 +33,7 @@ MAX_OPEN = 512
 MAX_FOUND = 2000
 """Distinct exceptions reported of one file: a server that fails each request repeats itself for hours."""
 
-_MARKS = (b"Traceback (most recent call last)", b"hit an exception")
+_MARKS = ("Traceback (most recent call last)", "hit an exception")
 _HEADER = "Traceback (most recent call last):"
 _CHAINS = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(r'\s*[|+]?\s*File "([^"\n]{1,400})", line (\d{1,9})(?:, in (\S{1,200}))?')
@@ -228,7 +228,7 @@ class _Reader:
 
 def read(blob: Blob) -> Reading:
     """PythonExceptions of a log, each distinct one once per writer."""
-    if not any(mark in blob.data for mark in _MARKS):
+    if not any(mark.encode() in blob.data for mark in _MARKS):
         return Reading()
     reader = _Reader(blob)
     for number, line in text.lines(blob.data):

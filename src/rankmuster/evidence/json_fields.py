@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 
 from rankmuster.evidence import times
-from rankmuster.model.stamp import StampKind
 
 MILLISECONDS = 1e11
 """Unix times above this are in milliseconds (as seconds they would be past the year 5000)."""
@@ -33,7 +32,7 @@ def unix_seconds(value: object) -> float | None:
     if isinstance(value, str):
         if not _DECIMAL.fullmatch(value.strip()):
             stamp = times.iso(value)
-            return stamp.seconds if stamp is not None and stamp.kind is StampKind.UNIX else None
+            return stamp.unix_seconds if stamp is not None else None
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < MAX_INTEGER:
         return None

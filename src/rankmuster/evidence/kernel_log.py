@@ -5,31 +5,24 @@ from __future__ import annotations
 from rankmuster.evidence import kernel_events, kernel_oom, names, xid
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.kernel_line import split
-from rankmuster.evidence.text import lines
+from rankmuster.evidence.log_lines import marked
 from rankmuster.model.kernel import GpuUuid, KernelEvent, KernelOrigin, OomKill, SXid, Xid
 from rankmuster.model.plane import Plane
 from rankmuster.model.problem import Problem, ProblemKind
 
 _WORDS = (*xid.WORDS, *kernel_oom.WORDS, *kernel_events.WORDS)
-_BYTES = tuple(w.encode() for w in _WORDS)
 
 
 def _recognises(blob: Blob) -> bool:
-    return any(word in blob.data for word in _BYTES)
+    return any(word.encode() in blob.data for word in _WORDS)
 
 
 def _read(blob: Blob) -> Reading:
-    # Most words are absent from most logs: looking for each in the whole once spares looking in every line.
-    present = tuple(w for w, b in zip(_WORDS, _BYTES, strict=True) if b in blob.data)
-    if not present:
-        return Reading()
     path_host = names.host_of(blob.path)
     devices, kills = xid.XidScan(), kernel_oom.OomScan()
     events: list[KernelEvent] = []
     known = 0
-    for number, raw in lines(blob.data):
-        if not any(word in raw for word in present):
-            continue
+    for number, raw in marked(blob, _WORDS):
         line = split(raw)
         if not line.from_kernel:
             continue

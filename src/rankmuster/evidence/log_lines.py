@@ -57,6 +57,6 @@ def marked(blob: Blob, marks: tuple[str, ...]) -> Iterator[tuple[int, str]]:
                 break
 
 
-def holds(blob: Blob, marks: tuple[bytes, ...]) -> bool:
+def holds(blob: Blob, marks: tuple[str, ...]) -> bool:
     """For recognisers: whether a text holds one of `marks`."""
-    return text.is_text(blob.data) and any(mark in blob.data for mark in marks)
+    return text.is_text(blob.data) and any(mark.encode() in blob.data for mark in marks)

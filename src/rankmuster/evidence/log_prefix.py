@@ -34,6 +34,14 @@ def whole(digits: str | None) -> int | None:
         return None
 
 
+def decimal(digits: str | None) -> float | None:
+    """The number, or None for no text and for what is none."""
+    try:
+        return float(digits) if digits else None
+    except ValueError:
+        return None
+
+
 def signed(digits: str | None) -> int | None:
     """Like `whole`, with a sign: exit codes, and torch's -1 for "none yet"."""
     if digits is None:

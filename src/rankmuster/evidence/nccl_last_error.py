@@ -69,7 +69,7 @@ def _problem(said: str, origin: LogOrigin) -> NcclProblem | None:
 
 
 def _recognises(blob: Blob) -> bool:
-    return holds(blob, (MARK.encode(),))
+    return holds(blob, (MARK,))
 
 
 READER = Reader("NCCL's last error", Plane.FRAMEWORK_LOG, ReaderKind.LINES, _recognises, read)

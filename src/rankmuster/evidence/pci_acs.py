@@ -38,7 +38,7 @@ def read(blob: Blob) -> Reading:
 
 
 def _recognises(blob: Blob) -> bool:
-    return holds(blob, (MARK.encode(),))
+    return holds(blob, (MARK,))
 
 
 READER = Reader("lspci-acs", Plane.TOPOLOGY, ReaderKind.LINES, _recognises, read)

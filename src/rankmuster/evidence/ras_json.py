@@ -11,7 +11,7 @@ from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.ras_handshake import body_offset
 from rankmuster.evidence.ras_json_text import objects
 from rankmuster.evidence.ras_result import name_of_code
-from rankmuster.evidence.ras_sanity import corruption, is_bogus_zero
+from rankmuster.evidence.ras_sanity import corruption, disbelief, is_bogus_zero
 from rankmuster.model.plane import Plane
 from rankmuster.model.problem import Problem, ProblemKind
 from rankmuster.model.ras import OPERATIONS, RasCommunicator, RasMissingRank, RasPoll, RasRank
@@ -60,10 +60,7 @@ def _is_reply(value: dict[str, object]) -> bool:
 
 
 def _problems(poll: RasPoll, dropped: int) -> list[Problem]:
-    found: list[Problem] = []
-    if poll.corrupt:
-        message = f"not believed, nothing in this reply is: {'; '.join(poll.corrupt)}"
-        found.append(Problem(ProblemKind.CORRUPT, poll.source, message))
+    found = disbelief(poll)
     if poll.truncated:
         message = f"the RAS reply ends early; {len(poll.communicators)} communicators before that were read"
         found.append(Problem(ProblemKind.DAMAGED, poll.source, message))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rankmuster.model.problem import Problem, ProblemKind
 from rankmuster.model.ras import RasCommunicator, RasGroup, RasMissingRank, RasPoll, RasProcess, RasRank
 
 MAX_RANKS = 1 << 20
@@ -137,3 +138,11 @@ def _is_nobody(host: str | None, pid: int | None) -> bool:
 
 def _nobody(process: RasProcess) -> str:
     return f"process {process.pid} on node {process.host}"
+
+
+def disbelief(poll: RasPoll) -> list[Problem]:
+    """The problem to report of a reply that is corrupt; none of a sound one."""
+    if not poll.corrupt:
+        return []
+    message = f"not believed, nothing in this reply is: {'; '.join(poll.corrupt)}"
+    return [Problem(ProblemKind.CORRUPT, poll.source, message)]

@@ -10,6 +10,7 @@ from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.ras_handshake import is_answer
 from rankmuster.evidence.ras_lines import crowd_line, header_line
 from rankmuster.evidence.ras_report import Report, Stage, stage_of
+from rankmuster.evidence.ras_sanity import disbelief
 from rankmuster.evidence.ras_summary import is_group_header
 from rankmuster.model.plane import Plane
 from rankmuster.model.problem import Problem, ProblemKind
@@ -133,10 +134,7 @@ def _time(line: str) -> Stamp | None:
 
 
 def _problems(report: Report, poll: RasPoll) -> list[Problem]:
-    found: list[Problem] = []
-    if poll.corrupt:
-        message = f"not believed, nothing in this reply is: {'; '.join(poll.corrupt)}"
-        found.append(Problem(ProblemKind.CORRUPT, poll.source, message))
+    found = disbelief(poll)
     if poll.truncated:
         message = f"the RAS report ends early, in its part {report.stage.name.lower()}; what stands before was read"
         found.append(Problem(ProblemKind.DAMAGED, poll.source, message))

@@ -7,7 +7,7 @@ import re
 from rankmuster.evidence import fabric_manager, names, times
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.kernel_line import Line, split
-from rankmuster.evidence.text import lines
+from rankmuster.evidence.log_lines import marked
 from rankmuster.model.kernel import KernelOrigin, ServiceEvent, ServiceEventKind, SXid
 from rankmuster.model.plane import Plane
 
@@ -22,7 +22,6 @@ _WORDS = (
     "nvidia-persistenced",
     "nvidia-imex",
 )
-_BYTES = tuple(w.encode() for w in _WORDS)
 
 _BEARS = re.compile(
     r"^(?:nvidia\w*|nv[-_]\w+|openibd?|opensm\w*|rdma|ibacm|mlnx\w*|mst|srp_daemon|dcgm|gpud|nvsm|kubelet|"
@@ -76,20 +75,15 @@ _PERSISTENCE_ERROR = re.compile(r"Failed to|Unable to|error", re.IGNORECASE)
 
 
 def _recognises(blob: Blob) -> bool:
-    return any(word in blob.data for word in _BYTES)
+    return any(word.encode() in blob.data for word in _WORDS)
 
 
 def _read(blob: Blob) -> Reading:
-    present = tuple(w for w, b in zip(_WORDS, _BYTES, strict=True) if b in blob.data)
-    if not present:
-        return Reading()
     path_host = names.host_of(blob.path)
     manager = fabric_manager.service_of(blob.data)
     found: list[ServiceEvent | SXid] = []
     known = 0
-    for number, raw in lines(blob.data):
-        if not any(word in raw for word in present):
-            continue
+    for number, raw in marked(blob, _WORDS):
         own = fabric_manager.LINE.match(raw)
         if own:
             known += 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+
+from rankmuster.model.topology import GpuFacts
 
 SEPARATOR = " / "
 MAX_FACTS = 4096
@@ -27,3 +29,28 @@ class FactSheet:
             self._again[key] = self._again.get(key, 1) + 1
             key = f"{key} #{self._again[key]}"
         self.facts[key] = value
+
+
+def gpu_facts(
+    source: str,
+    host: str | None,
+    sheets: Sequence[FactSheet],
+    shared: Mapping[str, str],
+    *,
+    attached: str,
+    uuid: str,
+    name: str,
+) -> tuple[list[GpuFacts], bool]:
+    """(the GPUs of one text, whether these are all that are attached).
+
+    `attached`, `uuid`, `name`: the keys under which the text writes them. Only where all GPUs are in the text is a
+    GPU's position its index.
+    """
+    whole = shared.get(attached) == str(len(sheets))
+    found = []
+    for index, sheet in enumerate(sheets):
+        facts = {**shared, **sheet.facts}
+        found.append(
+            GpuFacts(source, host, index if whole else None, sheet.bus_id, facts.get(uuid), facts.get(name), facts)
+        )
+    return found, whole

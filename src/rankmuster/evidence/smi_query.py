@@ -7,7 +7,7 @@ import re
 from rankmuster.evidence import names
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.pci import bus_id
-from rankmuster.evidence.smi_facts import FactSheet
+from rankmuster.evidence.smi_facts import FactSheet, gpu_facts
 from rankmuster.evidence.smi_text import COMPLAINT_WORDS, complaint, prompt_host
 from rankmuster.evidence.text import head, lines
 from rankmuster.model.plane import Plane
@@ -72,18 +72,14 @@ def _read(blob: Blob) -> Reading:
                 sheets[-1].add((*sections, key), value.strip()[:MAX_VALUE])
                 known += 1
             sections.append(key)
-    whole = shared.get("Attached GPUs") == str(len(sheets))
-    facts = [_facts(blob.path, host, s, i if whole else None, shared) for i, s in enumerate(sheets)]
+    facts, whole = gpu_facts(
+        blob.path, host, sheets, shared, attached="Attached GPUs", uuid="GPU UUID", name="Product Name"
+    )
     problems: tuple[Problem, ...] = ()
     if sheets and not whole and "Attached GPUs" in shared:
         message = f"{len(sheets)} of {shared['Attached GPUs']} attached GPUs are in the text; indices are unknown"
         problems = (Problem(ProblemKind.DAMAGED, blob.path, message),)
     return Reading((*facts, *complaints), problems, known)
-
-
-def _facts(source: str, host: str | None, sheet: FactSheet, index: int | None, shared: dict[str, str]) -> GpuFacts:
-    facts = {**shared, **sheet.facts}
-    return GpuFacts(source, host, index, sheet.bus_id, facts.get("GPU UUID"), facts.get("Product Name"), facts)
 
 
 READER = Reader("nvidia-smi-q", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)

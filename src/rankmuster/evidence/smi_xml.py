@@ -11,12 +11,11 @@ import re
 from rankmuster.evidence import names
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.pci import bus_id
-from rankmuster.evidence.smi_facts import FactSheet
+from rankmuster.evidence.smi_facts import FactSheet, gpu_facts
 from rankmuster.evidence.smi_text import prompt_host
 from rankmuster.evidence.text import clean, head
 from rankmuster.model.plane import Plane
 from rankmuster.model.problem import Problem, ProblemKind
-from rankmuster.model.topology import GpuFacts
 
 ROOT = "nvidia_smi_log"
 MAX_OPEN = 64
@@ -74,18 +73,12 @@ def _read(blob: Blob) -> Reading:
         elif tag in _SHARED:
             shared[tag] = value
             known += 1
-    whole = shared.get("attached_gpus") == str(len(sheets))
     problems: list[Problem] = []
     if f"</{ROOT}>" not in text:
         message = f"the XML is cut; {len(sheets)} GPUs were read, the last one perhaps in part"
         problems.append(Problem(ProblemKind.DAMAGED, blob.path, message))
-    facts = [_facts(blob.path, host, s, i if whole else None, shared) for i, s in enumerate(sheets)]
+    facts, _ = gpu_facts(blob.path, host, sheets, shared, attached="attached_gpus", uuid="uuid", name="product_name")
     return Reading(tuple(facts), tuple(problems), known)
-
-
-def _facts(source: str, host: str | None, sheet: FactSheet, index: int | None, shared: dict[str, str]) -> GpuFacts:
-    facts = {**shared, **sheet.facts}
-    return GpuFacts(source, host, index, sheet.bus_id, facts.get("uuid"), facts.get("product_name"), facts)
 
 
 def _unescape(text: str) -> str:

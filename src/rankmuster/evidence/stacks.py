@@ -173,7 +173,7 @@ def _placed(origin: LineOrigin, context: _Context) -> LineOrigin:
 
 
 def _recognises(blob: Blob) -> bool:
-    if not holds(blob, tuple(mark.encode() for mark in _MARKS)):
+    if not holds(blob, _MARKS):
         return False
     return _ANY.search(blob.data) is not None
 

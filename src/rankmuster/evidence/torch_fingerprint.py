@@ -53,7 +53,7 @@ def read(blob: Blob) -> Reading:
 
 
 def _recognises(blob: Blob) -> bool:
-    return holds(blob, (MARK.encode(),))
+    return holds(blob, (MARK,))
 
 
 READER = Reader("torch collective fingerprints", Plane.FRAMEWORK_LOG, ReaderKind.LINES, _recognises, read)

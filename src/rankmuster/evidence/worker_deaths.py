@@ -180,7 +180,7 @@ def read(blob: Blob) -> Reading:
 
 
 def _recognises(blob: Blob) -> bool:
-    return holds(blob, (*(mark.encode() for mark in _MARKS), b"actor died unexpectedly"))
+    return holds(blob, (*_MARKS, "actor died unexpectedly"))
 
 
 READER = Reader("worker deaths", Plane.FRAMEWORK_LOG, ReaderKind.LINES, _recognises, read)

@@ -79,6 +79,13 @@ class FlightColumns:
     def __len__(self) -> int:
         return len(self.record_id)
 
+    @property
+    def newest_ns(self) -> int:
+        """The newest time of any entry, ns since the epoch; 0 where there is no entry."""
+        if not len(self):
+            return 0
+        return max(int(stamps.max()) for stamps in (self.created_ns, self.started_ns, self.completed_ns))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlightDump:

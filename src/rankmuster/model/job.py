@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from rankmuster.model.engine import EnginePage
@@ -106,3 +106,7 @@ class Job:
     def rank(self, number: int) -> Rank:
         """The rank of that number; a bare one where nothing else is known of it."""
         return self._by_number.get(number) or Rank(number)
+
+    def hosts(self, ranks: Iterable[int]) -> tuple[str, ...]:
+        """The known hosts of `ranks`, once each, sorted."""
+        return tuple(sorted({host for rank in ranks if (host := self.rank(rank).host) is not None}))

@@ -30,6 +30,11 @@ class Stamp:
     seconds: float
     kind: StampKind
 
+    @property
+    def unix_seconds(self) -> float | None:
+        """Seconds since the epoch, None for a stamp that needs an anchor."""
+        return self.seconds if self.kind is StampKind.UNIX else None
+
 
 def unix(seconds: float) -> Stamp:
     """A stamp that needs no anchor."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.job import Job
-from rankmuster.model.stamp import Stamp, StampKind
+from rankmuster.model.stamp import Stamp
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ class Curve:
 
 def unix_seconds(stamp: Stamp | None) -> float | None:
     """Unix seconds of an anchored stamp, None for one without year or zone."""
-    return stamp.seconds if stamp is not None and stamp.kind is StampKind.UNIX else None
+    return stamp.unix_seconds if stamp is not None else None
 
 
 def step(values: Floats, time: Floats) -> Floats:

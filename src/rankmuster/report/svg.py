@@ -17,9 +17,6 @@ LEFT = 132
 RIGHT = 92
 """Margins for row names on the left and values on the right, in SVG units (pixels at full width)."""
 
-AXIS = 34
-"""Height of the axis under a picture."""
-
 MAX_POINTS = 600
 """Points of one drawn curve: more than one per pixel shows nothing more."""
 

@@ -37,9 +37,7 @@ def detect(context: Context) -> list[Finding]:
 
 
 def _device(context: Context, error: CudaError) -> Finding:
-    rank = error.origin.rank
-    if rank is None:
-        rank = context.roster.of_process(error.origin.host, error.origin.pid)
+    rank = context.roster.writer(error.origin)
     meaning = OF_THE_DEVICE[error.code or 0]
     who = f"rank {rank}" if rank is not None else "a process"
     statement = f"CUDA error {error.code} in {who} ({quoted(error.text)}): {meaning}"
@@ -57,7 +55,7 @@ def _device(context: Context, error: CudaError) -> Finding:
 
 def _context(context: Context, own: list[NcclProblem]) -> Finding:
     first = own[0]
-    found = {_rank(context, problem) for problem in own}
+    found = {context.roster.writer(problem.origin) for problem in own}
     rank = found.pop() if len(found) == 1 else None
     where = f"rank {rank}" if rank is not None else first.origin.host or "a process"
     statement = f"NCCL met a CUDA error of its own process on {where}: {quoted(first.text)}"
@@ -71,9 +69,3 @@ def _context(context: Context, own: list[NcclProblem]) -> Finding:
     )
     evidence = tuple(problem.origin.reference for problem in own[:4])
     return Finding(NAME, Plane.NCCL_LOG, statement, evidence, accusation)
-
-
-def _rank(context: Context, problem: NcclProblem) -> int | None:
-    if problem.origin.rank is not None:
-        return problem.origin.rank
-    return context.roster.of_process(problem.origin.host, problem.origin.pid)

@@ -143,7 +143,7 @@ def _finding(context: Context, ranks: tuple[int, ...], heads: dict[int, Head]) -
             divergence=divergence,
         )
         return Finding(NAME, Plane.FLIGHT, statement, references, accusation)
-    hosts = tuple(sorted({host for rank in ranks if (host := context.job.rank(rank).host) is not None}))
+    hosts = context.job.hosts(ranks)
     accusation = accuse(
         Subkind.ALL_ENTERED_NONE_LEFT,
         Confidence.LIKELY if timed else Confidence.POSSIBLE,

@@ -159,10 +159,7 @@ def differing_versions(context: Context) -> str | None:
 
 def _few(context: Context, lines: list[NcclProblem]) -> tuple[int, ...]:
     """The ranks that warned, where the others did not: the obstacle is in their host, container or environment."""
-    found = {
-        origin.rank if origin.rank is not None else context.roster.of_process(origin.host, origin.pid)
-        for origin in (line.origin for line in lines)
-    }
+    found = {context.roster.writer(line.origin) for line in lines}
     ranks = tuple(sorted(rank for rank in found if rank is not None))
     return ranks if None not in found and len(ranks) * 2 < len(context.world) else ()
 

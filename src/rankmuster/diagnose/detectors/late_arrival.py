@@ -13,11 +13,10 @@ import numpy as np
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Finding, accuse
-from rankmuster.diagnose.legal import is_symmetric
+from rankmuster.diagnose.legal import symmetric_mask
 from rankmuster.diagnose.spin import picture
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.flight import Floats, Ints
-from rankmuster.model.frameworklog import DumpNotice
 from rankmuster.model.job import Group
 from rankmuster.model.plane import Plane
 
@@ -139,7 +138,7 @@ def _measure(context: Context, group: Group) -> Lateness | None:
     if len(ranks) < 2 or len(ranks) != len(group.members):
         return None
     rolls = [table.rolls[(group.key, rank)] for rank in ranks]
-    symmetric = np.array([is_symmetric(signature.op) for signature in table.signatures], dtype=bool)
+    symmetric = symmetric_mask(table)
     usable = [roll.seq[roll.finished & np.isfinite(roll.duration_ms)] for roll in rolls]
     numbers: Ints = usable[0]
     for other in usable[1:]:
@@ -220,12 +219,7 @@ def _disturbed(context: Context) -> bool:
 
 def _before_stack_dumps(context: Context) -> float:
     """A dump with stacks slows the job for seconds: what was enqueued after the first one is not looked at."""
-    times = [
-        time
-        for notice in context.evidence.of(DumpNotice)
-        if notice.with_stacks is not False and (time := context.time(notice.origin.stamp)) is not None
-    ]
-    return min(times, default=float("inf"))
+    return min(context.stack_dumps(), default=float("inf"))
 
 
 def _evidence(context: Context, group: Group, late: Lateness) -> tuple[str, ...]:

@@ -195,7 +195,7 @@ def path(context: Context, key: int, seq: int, op: str, ranks: tuple[int, ...], 
     """All members stand at one operation, which they entered alike: the path between them, as far as dumps tell."""
     table = context.table
     group = table.group(key)
-    hosts = tuple(sorted({host for rank in ranks if (host := context.job.rank(rank).host) is not None}))
+    hosts = context.job.hosts(ranks)
     timed = all(is_timed(table, rank) for rank in ranks)
     accusation = accuse(
         Subkind.ALL_ENTERED_NONE_LEFT,
