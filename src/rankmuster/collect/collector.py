@@ -1,0 +1,132 @@
+"""What a collector is, and what it is given."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.machine import Machine
+from rankmuster.collect.outcome import Outcome
+from rankmuster.collect.sink import Sink
+from rankmuster.collect.target import Target
+from rankmuster.model.fault import Phase, Progress
+
+
+class RasRisk(str, Enum):
+    """When RAS is asked on versions whose STATUS can hurt the job."""
+
+    NEVER = "never"
+    AFTER_STOP_CONFIRMED = "after_stop_confirmed"
+    ALWAYS = "always"
+
+
+class DumpWish(str, Enum):
+    """When the ranks are asked to write Flight Recorder dumps. WHEN_NOT_HEALTHY: not while work is seen to advance, or
+    there is none to do."""
+
+    NEVER = "never"
+    WHEN_NOT_HEALTHY = "when_not_healthy"
+    ALWAYS = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the operator asked for. Times in seconds.
+
+    `look_seconds`: time between two looks at counters and pages. `ras_gap_seconds`: time between two RAS polls.
+    `stop_confirmed`: the caller knows already that the instance has stopped (the watcher, a person).
+    `max_log_bytes`: of each log, at most its last so many bytes.
+    """
+
+    ras_risk: RasRisk = RasRisk.AFTER_STOP_CONFIRMED
+    dumps: DumpWish = DumpWish.WHEN_NOT_HEALTHY
+    stacks: bool = True
+    stop_confirmed: bool = False
+    look_seconds: float = 3.0
+    ras_gap_seconds: float = 2.0
+    ras_polls: int = 2
+    max_log_bytes: int = 8 << 20
+    metrics_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What the evidence of the first looks says of the instance. `reason`: one sentence.
+
+    `stop_confirmed`: positive evidence that work has stopped. `healthy`: positive evidence that it advances, or that
+    there is none. Neither is the usual case when little could be seen.
+    """
+
+    progress: Progress
+    phase: Phase | None
+    stop_confirmed: bool
+    healthy: bool
+    reason: str
+
+
+class Board:
+    """What the collectors tell one another while they run; may be used from any thread."""
+
+    def __init__(self) -> None:
+        self._assessed = threading.Event()
+        self._dumped = threading.Event()
+        self._assessment: Assessment | None = None
+
+    def post_assessment(self, assessment: Assessment) -> None:
+        """Says what the first looks showed; once."""
+        self._assessment = assessment
+        self._assessed.set()
+
+    def assessment(self, deadline: Deadline) -> Assessment | None:
+        """Waits for the assessment; None when there is none by then."""
+        self._assessed.wait(deadline.remaining())
+        return self._assessment
+
+    def post_dumped(self) -> None:
+        """Says that the Flight Recorder's dumps are taken, or will not be."""
+        self._dumped.set()
+
+    def dumped(self, deadline: Deadline) -> bool:
+        """Waits until the dumps are taken or given up; False when that did not happen in time."""
+        return self._dumped.wait(deadline.remaining())
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Everything that a collector may know. `now`: unix seconds."""
+
+    target: Target | None  # None: no instance was found; the node's own facts are still taken
+    machine: Machine
+    wishes: Wishes
+    board: Board = field(default_factory=Board)
+    now: Callable[[], float] = time.time
+    clock: Callable[[], float] = time.monotonic
+
+
+class Collector(Protocol):
+    """One source of evidence. Frozen; everything that changes goes into the sink.
+
+    `name`: as the manifest lists it; `plane`s by name where it is the only one of its plane ("ras", "kernel"), else
+    something more particular ("flight-pipes"). `budget_seconds`: its own deadline.
+    `evidence`: whether what it takes speaks of the instance or node (False for mere bookkeeping).
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def budget_seconds(self) -> float: ...
+
+    def collect(self, scene: Scene, sink: Sink, deadline: Deadline) -> Outcome:
+        """Takes what it can by the deadline, putting each piece into the sink as soon as it has it.
+
+        Runs in a thread of its own and may be abandoned at any moment: no locks held for long, no temporary state
+        elsewhere, every wait bounded by `deadline.remaining()`. Expected trouble becomes an Outcome; an exception that
+        escapes is recorded as FAILED with its text. `SinkClosed` from the sink should be let through.
+        """
+        ...

@@ -1,0 +1,161 @@
+"""Where collectors put what they took: a folder that is not a bundle yet.
+
+Each piece is a file of its own that is on disk as soon as `put` returns, so that whatever happens next it is kept.
+After `close` nothing can be changed any more: a collector that was abandoned at its deadline writes into nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from rankmuster.collect.strip.text import scrub
+
+_SAFE = re.compile(r"[^A-Za-z0-9._+=@-]")
+MAX_NAME = 120
+"""Bytes of one part of a path: far below the 255 that file systems take, since suffixes are added."""
+
+
+class SinkClosed(Exception):
+    """The bundle is being closed; what comes now is too late."""
+
+
+class SinkFull(Exception):
+    """The disk (or the bundle's own limit) has no room; what was put before is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One file of the bundle: what its content cannot say of itself. Times in unix seconds."""
+
+    path: str
+    collector: str
+    size: int
+    sha256: str
+    look_time: float | None = None
+    rank: int | None = None
+    host: str | None = None
+
+
+def safe_name(name: str) -> str:
+    """One part of a path without anything that a file system or a reader could stumble over; never empty or hidden."""
+    cleaned = _SAFE.sub("-", name).lstrip(".-")[:MAX_NAME]
+    return cleaned or "unnamed"
+
+
+class Store:
+    """The folder and the list of its pieces; shared by all collectors, so it locks."""
+
+    def __init__(self, folder: Path, *, max_bytes: int = 2 << 30, scrubber: Callable[[bytes], bytes] = scrub) -> None:
+        self.folder = folder
+        self._max_bytes = max_bytes
+        self._scrub = scrubber
+        self._lock = threading.Lock()
+        self._closed = False
+        self._bytes = 0
+        self._pieces: dict[str, Piece] = {}
+
+    def sink(self, collector: str) -> Sink:
+        """A collector's own entrance."""
+        return Sink(self, collector)
+
+    def close(self) -> tuple[Piece, ...]:
+        """Takes nothing more, and says what there is, by path."""
+        with self._lock:
+            self._closed = True
+            return tuple(self._pieces[path] for path in sorted(self._pieces))
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """What there is so far."""
+        with self._lock:
+            return tuple(self._pieces.values())
+
+    def keep(
+        self,
+        collector: str,
+        path: str,
+        data: bytes,
+        *,
+        look_time: float | None,
+        rank: int | None,
+        host: str | None,
+        text: bool,
+        replace: bool,
+    ) -> str:
+        """See `Sink.put`."""
+        if text:
+            data = self._scrub(data)
+        parts = [safe_name(part) for part in PurePosixPath(path).parts if part not in ("/", "..", ".")]
+        with self._lock:
+            if self._closed:
+                raise SinkClosed(f"{path} came after the bundle was closed")
+            wanted = "/".join(parts)
+            name = wanted if replace else self._free(wanted)
+            earlier = self._pieces.get(name)
+            room = self._max_bytes - self._bytes + (earlier.size if earlier else 0)
+            if len(data) > room:
+                raise SinkFull(f"the bundle may hold {self._max_bytes} bytes, and {name} with {len(data)} does not fit")
+            target = self.folder / name
+            part = target.with_name(f".{target.name}.part")
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with part.open("wb") as file:
+                    file.write(data)
+                part.replace(target)
+            except OSError as error:
+                part.unlink(missing_ok=True)
+                raise SinkFull(f"cannot write {name}: {error.strerror or error}") from error
+            self._bytes += len(data) - (earlier.size if earlier else 0)
+            self._pieces[name] = Piece(
+                name, collector, len(data), hashlib.sha256(data).hexdigest(), look_time, rank, host
+            )
+            return name
+
+    def _free(self, wanted: str) -> str:
+        """The name, or the name with a number: two ranks may write files of one name."""
+        if wanted not in self._pieces:
+            return wanted
+        stem, ending = os.path.splitext(wanted)
+        return next(name for n in range(2, 1 << 20) if (name := f"{stem}-{n}{ending}") not in self._pieces)
+
+
+class Sink:
+    """One collector's entrance to the store."""
+
+    def __init__(self, store: Store, collector: str) -> None:
+        self._store = store
+        self.collector = collector
+
+    def put(
+        self,
+        path: str,
+        data: bytes,
+        *,
+        look_time: float | None = None,
+        rank: int | None = None,
+        host: str | None = None,
+        text: bool = False,
+        replace: bool = False,
+    ) -> str:
+        """Keeps `data` under `path` (relative, `/` between parts) and returns the path used.
+
+        `text`: secrets are scrubbed by rule (everything that people or programs wrote freely: logs, stacks, kernel
+        lines). What is kept raw (RAS replies, dumps, counters) must not hold any. `replace`: an earlier piece of this
+        name is replaced (a growing series of samples), else the new one gets a number.
+        `look_time`: when it was taken, for what does not say so itself; `rank`: global rank; `host`: the host's name.
+
+        Raises SinkClosed after the end, SinkFull when there is no room.
+        """
+        return self._store.keep(
+            self.collector, path, data, look_time=look_time, rank=rank, host=host, text=text, replace=replace
+        )
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """What this collector has put so far."""
+        return tuple(piece for piece in self._store.pieces() if piece.collector == self.collector)
