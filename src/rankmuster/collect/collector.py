@@ -75,6 +75,7 @@ class Board:
     def __init__(self) -> None:
         self._assessed = threading.Event()
         self._dumped = threading.Event()
+        self._ending = threading.Event()
         self._assessment: Assessment | None = None
 
     def post_assessment(self, assessment: Assessment) -> None:
@@ -95,6 +96,14 @@ class Board:
         """Waits until the dumps are taken or given up; False when that did not happen in time."""
         return self._dumped.wait(deadline.remaining())
 
+    def post_ending(self) -> None:
+        """Says that every collector with an end of its own has ended: those that sample may stop."""
+        self._ending.set()
+
+    def ending(self, seconds: float) -> bool:
+        """Waits at most so long; True when nothing is left to sample for."""
+        return self._ending.wait(seconds)
+
 
 @dataclass(frozen=True, slots=True)
 class Scene:
@@ -113,7 +122,6 @@ class Collector(Protocol):
 
     `name`: as the manifest lists it; `plane`s by name where it is the only one of its plane ("ras", "kernel"), else
     something more particular ("flight-pipes"). `budget_seconds`: its own deadline.
-    `evidence`: whether what it takes speaks of the instance or node (False for mere bookkeeping).
     """
 
     @property

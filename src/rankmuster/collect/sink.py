@@ -6,6 +6,7 @@ After `close` nothing can be changed any more: a collector that was abandoned at
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -90,7 +91,7 @@ class Store:
         """See `Sink.put`."""
         if text:
             data = self._scrub(data)
-        parts = [safe_name(part) for part in PurePosixPath(path).parts if part not in ("/", "..", ".")]
+        parts = [safe_name(part) for part in PurePosixPath(path).parts if part not in ("/", "..", ".")] or ["unnamed"]
         with self._lock:
             if self._closed:
                 raise SinkClosed(f"{path} came after the bundle was closed")
@@ -108,7 +109,8 @@ class Store:
                     file.write(data)
                 part.replace(target)
             except OSError as error:
-                part.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    part.unlink()
                 raise SinkFull(f"cannot write {name}: {error.strerror or error}") from error
             self._bytes += len(data) - (earlier.size if earlier else 0)
             self._pieces[name] = Piece(

@@ -1,0 +1,89 @@
+"""Whatever a collector puts is on disk, under a name that cannot lead anywhere else."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankmuster.collect.sink import SinkClosed, SinkFull, Store, safe_name
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "staging")
+
+
+def test_a_piece_says_what_its_content_cannot(store: Store) -> None:
+    path = store.sink("flight").put("flight/nccl_trace_rank_2", b"\x80\x02.", look_time=1795986513.8, rank=2, host="n0")
+    (piece,) = store.close()
+    assert path == piece.path == "flight/nccl_trace_rank_2"
+    assert (piece.collector, piece.look_time, piece.rank, piece.host) == ("flight", 1795986513.8, 2, "n0")
+    assert (piece.size, piece.sha256) == (3, hashlib.sha256(b"\x80\x02.").hexdigest())
+
+
+def test_two_files_of_one_name_are_both_kept(store: Store) -> None:
+    sink = store.sink("logs")
+    names = [sink.put("logs/worker.log", f"rank {rank}".encode(), rank=rank) for rank in range(3)]
+    assert names == ["logs/worker.log", "logs/worker-2.log", "logs/worker-3.log"]
+    assert [(store.folder / name).read_text() for name in names] == ["rank 0", "rank 1", "rank 2"]
+
+
+def test_a_growing_series_replaces_itself(store: Store) -> None:
+    sink = store.sink("hardware")
+    sink.put("gpu-counters.jsonl", b"one\n", replace=True)
+    sink.put("gpu-counters.jsonl", b"one\ntwo\n", replace=True)
+    (piece,) = store.close()
+    assert piece.size == 8
+    assert (store.folder / "gpu-counters.jsonl").read_bytes() == b"one\ntwo\n"
+
+
+def test_nothing_is_taken_after_the_end(store: Store) -> None:
+    sink = store.sink("ras")
+    store.close()
+    with pytest.raises(SinkClosed):
+        sink.put("ras/late.json", b"{}")
+    assert not (store.folder / "ras").exists()
+
+
+def test_a_growing_series_counts_once_against_the_room(tmp_path: Path) -> None:
+    store = Store(tmp_path / "staging", max_bytes=10)
+    sink = store.sink("hardware")
+    for length in range(1, 11):
+        sink.put("samples", b"x" * length, replace=True)
+    with pytest.raises(SinkFull):
+        sink.put("samples", b"x" * 11, replace=True)
+    assert (store.folder / "samples").read_bytes() == b"x" * 10
+
+
+def test_a_folder_that_cannot_be_written_is_full(tmp_path: Path) -> None:
+    (tmp_path / "staging").write_text("a file where the folder should be")
+    with pytest.raises(SinkFull, match="cannot write"):
+        Store(tmp_path / "staging").sink("ras").put("ras/one.json", b"{}")
+
+
+@given(st.text(max_size=200))
+def test_no_name_leads_out_or_hides(name: str) -> None:
+    safe = safe_name(name)
+    assert safe
+    assert not safe.startswith((".", "-"))
+    assert "/" not in safe
+    assert "\0" not in safe
+    assert len(safe) <= 120
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a/../../b", "a//b", "./x", "a/\n/b"])
+def test_every_path_stays_in_the_folder(store: Store, path: str) -> None:
+    used = store.sink("logs").put(path, b"x")
+    inside = (store.folder / used).resolve()
+    assert inside.is_relative_to(store.folder.resolve())
+    assert inside.read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("path", ["", ".", "..", "/"])
+def test_a_path_that_is_none_gets_a_name(store: Store, path: str) -> None:
+    used = store.sink("logs").put(path, b"x")
+    assert (store.folder / used).read_bytes() == b"x"
