@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 import pytest
@@ -84,3 +85,21 @@ def test_a_plane_that_was_asked_in_vain_gives_its_collectors_reason() -> None:
         "asked in vain, its collector says: connection refused (no RAS reply in the evidence)",
     )
     assert "asked in vain" not in plane([manifest], "engine")[1]
+
+
+def test_a_plane_that_its_collector_did_not_ask_says_why_not() -> None:
+    document = {
+        "schema": "rankmuster.bundle/1",
+        "collectors": {
+            "ras@n0": {"outcome": "declined", "note": "NCCL 2.28.9 can crash when asked, and no stop is confirmed."},
+            "engine": {"outcome": "timed_out", "note": "http://127.0.0.1:8000/metrics did not answer within 3 s"},
+            "flight": {"outcome": "partial", "note": "rank 3 left none"},
+        },
+    }
+    manifest = Blob("manifest.json", json.dumps(document).encode())
+    assert plane([manifest], "ras") == (
+        "silent",
+        "not asked: NCCL 2.28.9 can crash when asked, and no stop is confirmed (no RAS reply in the evidence)",
+    )
+    assert "did not answer within 3 s" in plane([manifest], "engine")[1]
+    assert "rank 3" not in plane([manifest], "flight")[1]

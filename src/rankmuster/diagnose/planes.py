@@ -49,10 +49,13 @@ COLLECTORS = {plane.value: plane for plane in Plane} | {
     "gpu": Plane.HARDWARE,
     "gpu-counters": Plane.HARDWARE,
     "metrics": Plane.ENGINE,
+    "flight-pipes": Plane.FLIGHT,
+    "debug-server": Plane.FLIGHT,
 }
 """Collectors by the names that manifests give them: a plane's own, or that of its place in the bundle."""
 
-WENT_WELL = frozenset({"answered", "collected", "ok", "done", "success"})
+WENT_WELL = frozenset({"answered", "collected", "ok", "done", "success", "partial"})
+NOT_ASKED = frozenset({"declined"})
 
 
 def report(context: Context, progress: Progress) -> tuple[PlaneReport, ...]:
@@ -74,20 +77,25 @@ def report(context: Context, progress: Progress) -> tuple[PlaneReport, ...]:
 
 
 def _outcomes(context: Context) -> dict[Plane, str]:
-    """What the collectors of each plane came back with, failures only."""
-    return {
-        plane: outcome
-        for manifest in context.evidence.of(ManifestFacts)
-        for collector, outcome in manifest.outcomes.items()
-        if (plane := COLLECTORS.get(collector.lower())) is not None and outcome.lower() not in WENT_WELL
-    }
+    """Why the collectors of each plane brought nothing; of several (one a node, as `ras@host`) the first that failed."""
+    reasons: dict[Plane, str] = {}
+    for manifest in context.evidence.of(ManifestFacts):
+        for collector, outcome in manifest.outcomes.items():
+            plane = COLLECTORS.get(collector.lower().partition("@")[0])
+            if plane is None or outcome.lower() in WENT_WELL:
+                continue
+            note = manifest.notes.get(collector)
+            why = quoted(note if note is not None else outcome)
+            asked = "not asked" if outcome.lower() in NOT_ASKED else "asked in vain, its collector says"
+            reasons.setdefault(plane, f"{asked}: {why}")
+    return reasons
 
 
-def _with_outcome(row: PlaneReport, outcome: str | None) -> PlaneReport:
-    """A plane that was asked in vain is silent for the reason that its collector gives."""
-    if outcome is None or row.state is not PlaneState.SILENT:
+def _with_outcome(row: PlaneReport, reason: str | None) -> PlaneReport:
+    """A plane that was asked in vain, or not asked, is silent for the reason that its collector gives."""
+    if reason is None or row.state is not PlaneState.SILENT:
         return row
-    return replace(row, note=f"asked in vain, its collector says: {quoted(outcome)} ({row.note})")
+    return replace(row, note=f"{reason} ({row.note})")
 
 
 def _row(plane: Plane, spoke: bool, note: str, missing: str) -> PlaneReport:

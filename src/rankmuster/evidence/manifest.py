@@ -63,7 +63,8 @@ def read(blob: Blob) -> Reading:
         ranks=ranks,
         hosts=hosts,
         clock_offsets=_offsets(parsed.value, refused),
-        outcomes=_outcomes(parsed.value),
+        outcomes=_outcomes(parsed.value, "outcome"),
+        notes=_outcomes(parsed.value, "note"),
         digests=digests,
     )
     problems = []
@@ -106,16 +107,16 @@ def _offsets(document: dict[str, object], refused: list[str]) -> dict[str, float
     return offsets
 
 
-def _outcomes(document: dict[str, object]) -> dict[str, str]:
-    """Collector -> outcome, from a map of texts or objects with `outcome`, or a list of objects with `name`."""
+def _outcomes(document: dict[str, object], key: str) -> dict[str, str]:
+    """Collector -> its `key`, from a map of objects (or of texts, the outcomes), or a list of objects with `name`."""
     table = document.get("outcomes", document.get("collectors"))
     if isinstance(table, list):
         table = {str(entry.get("name")): entry for entry in table if isinstance(entry, dict)}
     outcomes: dict[str, str] = {}
     for name, value in table.items() if isinstance(table, dict) else ():
-        outcome = value.get("outcome") if isinstance(value, dict) else value
-        if outcome is not None:
-            outcomes[name] = str(outcome)
+        said = value.get(key) if isinstance(value, dict) else value if key == "outcome" else None
+        if said is not None:
+            outcomes[name] = str(said)
     return outcomes
 
 

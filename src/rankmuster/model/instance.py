@@ -55,3 +55,4 @@ class ManifestFacts:
     clock_offsets: Mapping[str, float]  # host -> seconds to add to reach the collector's clock
     outcomes: Mapping[str, str]  # collector -> outcome
     digests: Mapping[str, str] = field(default_factory=dict)  # path -> sha256, lower-case hex
+    notes: Mapping[str, str] = field(default_factory=dict)  # collector -> why it came back so, one sentence
