@@ -1,0 +1,186 @@
+"""Takes the Flight Recorder's dumps of this node: what a watchdog wrote, then what the ranks write when asked.
+
+In this order, since a dump overwrites the one before it: take what lies there; wait until it is known whether the
+instance is healthy, still watching; ask each rank through its pipe where that is allowed; take what comes. RAS waits
+for the end of this on versions that it can hurt, so the end is told whatever happens.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from rankmuster.collect.collector import Scene
+from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.flight import told
+from rankmuster.collect.flight.decide import Decision, decide
+from rankmuster.collect.flight.pipes import Answer, Asked, ask
+from rankmuster.collect.flight.process_state import state_of, why_not_running
+from rankmuster.collect.flight.recorders import Recorder, find_recorders
+from rankmuster.collect.flight.shelf import Shelf
+from rankmuster.collect.outcome import Ending, Outcome
+from rankmuster.collect.sink import Sink
+from rankmuster.collect.target import Target
+
+POLL_SECONDS = 0.1
+"""Between two looks at the files; a look is one stat for each rank."""
+
+ASSESSMENT_SHARE = 0.6
+"""Of the time, how much may pass before the ranks are asked: a dump with stacks takes 1.2 to 5 s for 2,000 entries."""
+
+FRESH_SECONDS = 10.0
+"""A dump that is younger is of this moment: its rank is not asked for another."""
+
+WATCHDOG_SECONDS = 20.0
+"""After one rank's watchdog wrote its dump, how long the other ranks' may take: torch's own wait for it is 15 s."""
+
+MARGIN_SECONDS = 0.3
+"""Before the deadline, for writing down what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpFiles:
+    """The collector. `evidence`: what it takes speaks of the instance."""
+
+    name: str = "flight"
+    budget_seconds: float = 18.0
+    evidence: bool = True
+
+    def collect(self, scene: Scene, sink: Sink, deadline: Deadline) -> Outcome:
+        """See `Collector.collect`. Posts `dumped` on the board in every case."""
+        try:
+            if scene.target is None or not scene.target.workers:
+                return Outcome(Ending.NOTHING, "no process with a rank was found on this node, so none has a recorder")
+            return _Taking(scene, scene.target, sink, deadline).run()
+        finally:
+            scene.board.post_dumped()
+
+
+class _Taking:
+    """One run of it."""
+
+    def __init__(self, scene: Scene, target: Target, sink: Sink, deadline: Deadline) -> None:
+        self._scene, self._target = scene, target
+        self._deadline = deadline.before(MARGIN_SECONDS)
+        self._proc: Path = scene.machine.proc
+        self._recorders = find_recorders(self._proc, target.workers, deadline)
+        self._shelf = Shelf(scene, sink, self._recorders, self._deadline)
+        self._missing: dict[Recorder, str] = {}
+        self._denied = False
+        self._pause = threading.Event()
+
+    def run(self) -> Outcome:
+        self._shelf.probe()
+        self._shelf.own()
+        self._shelf.siblings(self._target.world_size)
+        decision = self._decide()
+        waited: dict[Recorder, tuple[int, int] | None] = {}
+        if decision.ask:
+            self._shelf.own()
+            for recorder in self._recorders:
+                if self._wants(recorder) and self._ask(recorder):
+                    waited[recorder] = self._shelf.version(recorder)
+        self._wait(waited)
+        self._shelf.own(final=True)
+        self._shelf.siblings(self._target.world_size)
+        self._name_missing(waited, asking=decision.ask)
+        return told.outcome(
+            self._recorders,
+            tuple(self._shelf.taken),
+            decision,
+            self._missing,
+            self._shelf.stale,
+            self._shelf.troubles,
+            asked=bool(waited),
+            denied=self._denied or self._shelf.denied,
+        )
+
+    def _decide(self) -> Decision:
+        """Watches the files until it is known whether the ranks may be asked."""
+        wishes, board = self._scene.wishes, self._scene.board
+        if all(recorder.why_not_asked() for recorder in self._recorders):
+            return decide(wishes, None, last=True) or Decision(True, "")  # there is nobody to ask
+        patience = self._deadline.within(self._deadline.remaining() * ASSESSMENT_SHARE)
+        while True:
+            assessment = board.assessment(patience.within(POLL_SECONDS))
+            decision = decide(wishes, assessment, last=patience.passed)
+            if decision is not None:
+                return decision
+            self._shelf.own()
+
+    def _wants(self, recorder: Recorder) -> bool:
+        """Whether a dump of this process would be news, and it could write one."""
+        written = self._shelf.written(recorder)
+        if written is not None and self._scene.now() - written < FRESH_SECONDS:
+            return False
+        why = recorder.why_not_asked() or why_not_running(state_of(self._proc, recorder.process))
+        if why is not None:
+            self._missing[recorder] = why
+        return why is None
+
+    def _ask(self, recorder: Recorder) -> bool:
+        path = recorder.pipe
+        answer = ask(self._proc, recorder.process, path) if path else Answer(Asked.ABSENT, "it has no pipe")
+        if answer.asked is not Asked.YES:
+            self._missing[recorder] = answer.note
+            self._denied |= answer.asked is Asked.DENIED
+        return answer.asked is Asked.YES
+
+    def _wait(self, waited: dict[Recorder, tuple[int, int] | None]) -> None:
+        """Until every rank that was asked has answered or ended, and no file is being written."""
+        while not self._deadline.passed:
+            self._shelf.own()
+            still = [
+                recorder
+                for recorder, before in waited.items()
+                if self._shelf.version(recorder) == before
+                and why_not_running(state_of(self._proc, recorder.process)) is None
+            ]
+            if not still and not self._shelf.growing and not self._expected(waited):
+                return
+            self._pause.wait(min(POLL_SECONDS, self._deadline.remaining()))
+
+    def _expected(self, waited: dict[Recorder, tuple[int, int] | None]) -> bool:
+        """Whether a watchdog has just made the ranks dump, and some have not yet."""
+        times = [self._shelf.written(recorder) for recorder in self._recorders if recorder not in waited]
+        known = [time for time in times if time is not None]
+        if not known or len(known) == len(times) or self._scene.now() - max(known) > WATCHDOG_SECONDS:
+            return False
+        return any(
+            self._shelf.written(recorder) is None
+            and recorder not in waited
+            and recorder.settings.why_no_dump() is None
+            and why_not_running(state_of(self._proc, recorder.process)) is None
+            for recorder in self._recorders
+        )
+
+    def _name_missing(self, waited: dict[Recorder, tuple[int, int] | None], *, asking: bool) -> None:
+        for recorder in self._recorders:
+            if recorder in waited:
+                if self._shelf.version(recorder) == waited[recorder]:
+                    self._missing[recorder] = self._why_no_answer(recorder)
+            elif self._shelf.written(recorder) is not None:
+                self._missing.pop(recorder, None)
+            elif recorder not in self._missing:
+                why = recorder.settings.why_no_dump() or why_not_running(state_of(self._proc, recorder.process))
+                if why or asking:
+                    self._missing[recorder] = why or "it was not asked, and its watchdog wrote none"
+
+    def _why_no_answer(self, recorder: Recorder) -> str:
+        gone = why_not_running(state_of(self._proc, recorder.process))
+        if gone is not None:
+            return f"asked through its pipe, and then {gone}"
+        settings = recorder.settings
+        if settings.pipe_poll > POLL_SECONDS * 50:
+            return (
+                f"asked through its pipe, which it looks into every {settings.pipe_poll:.0f} s only "
+                "(TORCH_NCCL_DUMP_ON_TIMEOUT is off)"
+            )
+        stacks = (
+            f"; with the interpreter's lock held somewhere it leaves the stacks out after {settings.dump_wait:.0f} s "
+            "(TORCH_INCLUDE_STACK_TRACE=0 spares that)"
+            if settings.with_stacks
+            else ""
+        )
+        return f"asked through its pipe, and no dump had come by the deadline{stacks}"

@@ -1,0 +1,92 @@
+"""The recorders of the instance's workers on this node: whose they are, where their files and pipes must be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.flight.patience import NoAnswer, within
+from rankmuster.collect.flight.pipes import pipe_rank
+from rankmuster.collect.flight.settings import RecorderSettings, Version, read_settings
+from rankmuster.collect.flight.torch_version import torch_version
+from rankmuster.collect.target import ProcessOfInstance
+
+VERSION_SECONDS = 1.0
+"""For reading torch's version; it takes 10 ms where a process's memory map is not locked."""
+
+VERSION_TRIES = 3
+"""Workers that are asked for it: an instance runs one torch, and the first may have died."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recorder:
+    """One worker's recorder. `rank`: global, as the names of its files end; None when it cannot be known."""
+
+    process: ProcessOfInstance
+    rank: int | None
+    settings: RecorderSettings
+
+    @property
+    def who(self) -> str:
+        """As the notes call it."""
+        return f"rank {self.rank}" if self.rank is not None else f"process {self.process.inner_pid}"
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """Absolute, as the process sees them; none where files have no rank in their names."""
+        if self.settings.dynamic:
+            return ()
+        return tuple(_absolute(self.process, prefix) for prefix in self.settings.prefixes)
+
+    @property
+    def dumps(self) -> tuple[str, ...]:
+        """Where its own dump file may be."""
+        if self.settings.dynamic:
+            return tuple(_absolute(self.process, name) for name in self.settings.prefixes)
+        return () if self.rank is None else tuple(f"{prefix}{self.rank}" for prefix in self.prefixes)
+
+    @property
+    def pipe(self) -> str | None:
+        """Where its pipe must be; None when it has none or its rank is not known."""
+        if self.settings.pipe_prefix is None or self.rank is None:
+            return None
+        return _absolute(self.process, f"{self.settings.pipe_prefix}{self.rank}.pipe")
+
+    def why_not_asked(self) -> str | None:
+        """A clause that says why no pipe can bring its dump, or None."""
+        why = self.settings.why_no_pipe()
+        if why is None and self.rank is None:
+            return "its rank is not known, nor is a pipe seen among its open files"
+        return why
+
+
+def find_recorders(proc: Path, workers: tuple[ProcessOfInstance, ...], deadline: Deadline) -> tuple[Recorder, ...]:
+    """One for each worker, in their order."""
+    torch = _torch(proc, workers, deadline)
+    return tuple(_recorder(proc, worker, torch) for worker in workers)
+
+
+def _recorder(proc: Path, worker: ProcessOfInstance, torch: Version | None) -> Recorder:
+    settings = read_settings(worker.environ, torch)
+    rank = worker.rank
+    if rank is None and settings.pipe_prefix is not None:
+        rank = pipe_rank(proc, worker, settings.pipe_prefix)
+    return Recorder(worker, rank, settings)
+
+
+def _torch(proc: Path, workers: tuple[ProcessOfInstance, ...], deadline: Deadline) -> Version | None:
+    limit = deadline.within(VERSION_SECONDS)
+    for worker in workers[:VERSION_TRIES]:
+        try:
+            found = within(limit, partial(torch_version, proc, worker))
+        except NoAnswer:
+            return None
+        if found is not None:
+            return found
+    return None
+
+
+def _absolute(process: ProcessOfInstance, path: str) -> str:
+    return path if path.startswith("/") else f"{process.cwd or '/'}/{path}"
