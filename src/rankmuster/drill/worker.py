@@ -1,0 +1,49 @@
+"""One rank's process: `python -m rankmuster.drill.worker FOLDER --parent PID`, with RANK and the like in its environment.
+
+Binds itself to its parent before anything else, and ends itself after the plan's time whatever happens.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+from rankmuster.drill.faults import Deed, When, fault_named
+from rankmuster.drill.plan import JobPlan
+from rankmuster.drill.tally import RankState, Tally
+from rankmuster.drill.tether import die_with
+
+PLAN = "plan.json"
+TALLY = "tally"
+STEPS = "steps"
+"""Files of the job's folder: what to do, who has come how far, and how long each block of steps took."""
+OUT_OF_TIME = 3
+"""Exit status of a rank that ended itself."""
+
+
+def main(arguments: list[str]) -> None:
+    """Runs one rank to its end, which is usually a signal."""
+    folder, parent = Path(arguments[0]), int(arguments[2])
+    die_with(parent)
+    plan = JobPlan.from_json((folder / PLAN).read_text())
+    rank = int(os.environ["RANK"])
+    late = threading.Timer(plan.most_seconds, os._exit, (OUT_OF_TIME,))
+    late.daemon = True
+    late.start()
+    tally = Tally(folder / TALLY)
+
+    from rankmuster.drill import rank_loop  # takes seconds: torch
+
+    tally.reach(rank, RankState.LOADED)
+    fault = fault_named(plan.fault)
+    absent = fault.when is When.START and fault.deed is Deed.ABSENT and rank == plan.culprit
+    if absent:
+        tally.fault_at = time.time_ns()
+    rank_loop.run(plan, rank, tally, folder / STEPS, absent=absent)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
