@@ -27,6 +27,8 @@ class ProcessOfInstance:
     process. `environ`, `command`: everything, for collectors to look things up in; never written out unfiltered.
     `root`: where the process's own file system is seen from here (`/proc/PID/root`), `/` when it is the same.
     `gpu_uuids`, `gpus`: NVML indices and UUIDs, from NVML's process list or the environment.
+    `state`: one letter of /proc/PID/stat (Z: it has exited and was not reaped); `exit_status`: of such a one, negative
+    for a signal, None where the kernel does not tell.
     """
 
     pid: int
@@ -46,6 +48,8 @@ class ProcessOfInstance:
     cwd: Path | None = None  # as the process sees it; read it below `root`
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     command: tuple[str, ...] = field(default=(), repr=False)
+    state: str = "?"
+    exit_status: int | None = None
 
     def outside(self, path: str) -> Path:
         """Where a path of the process (absolute, or relative to its working folder) is found from here."""
