@@ -26,6 +26,7 @@ from rankmuster.model.frameworklog import (
 from rankmuster.model.instance import ManifestFacts
 from rankmuster.model.kernel import GpuUuid, KernelEvent, OomKill, ServiceEvent, SXid, Xid
 from rankmuster.model.nccllog import NcclInit, NcclLogFile, NcclPerformance
+from rankmuster.model.node import NodeState
 from rankmuster.model.plane import Plane, PlaneReport, PlaneState
 from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.topology import GpuFacts, NvlinkStatus, RdmaPort, TopologyMatrix
@@ -239,9 +240,9 @@ def _platform(context: Context) -> PlaneReport:
     facts = context.facts
     listed = len(facts.processes) if facts else 0
     ended = sum(process.exit_code is not None for process in facts.processes) if facts else 0
-    return _row(
-        Plane.PLATFORM,
-        listed > 0,
-        f"{counted(listed, 'process', 'processes')}, {ended} ended",
-        "no instance.json with processes",
-    )
+    note = f"{counted(listed, 'process', 'processes')}, {ended} ended"
+    watched = sum(len(state.tasks) for state in context.evidence.of(NodeState))
+    if watched:
+        seen = f"{counted(watched, 'process', 'processes')} seen from outside"
+        note = f"{note}; {seen}" if listed else seen
+    return _row(Plane.PLATFORM, listed + watched > 0, note, "no instance.json with processes")

@@ -154,6 +154,13 @@ class Thresholds:
     stack_write_seconds: float = 10.0
     """From the request to the entries of a dump with stacks: 5 to 9 s for 2,000 entries in the captures."""
 
+    stopped_seconds: float = 1.0
+    """How far apart two looks that find a process stopped by a signal must be; profilers and checkpointers that stop a
+    process by signal let it go within milliseconds, and collectors look twice, seconds apart."""
+
+    shared_memory_bytes: int = 4 << 20
+    """Free /dev/shm below this is none: NCCL takes a few MiB for each connection through it (4 MiB buffers)."""
+
     prefix_calls: int = 3
     """Collective calls that must agree before a difference in a call log is taken as one of order, not of alignment."""
 

@@ -56,7 +56,7 @@ LEAD_ONLY = 20
 SURVIVES_PROGRESS = {
     Progress.ADVANCING: frozenset({"gpu-errors", "process-exit"}),
     Progress.SLOW: frozenset({"gpu-errors", "process-exit"}),
-    Progress.IDLE: frozenset({"gpu-errors", "process-exit", "ras-missing"}),
+    Progress.IDLE: frozenset({"gpu-errors", "process-exit", "ras-missing", "process-states"}),
 }
 """Detectors of stops whose word stands although work advances, or none is there to do."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rankmuster.evidence import kernel_events, kernel_oom, names, xid
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.kernel_line import split
@@ -10,18 +12,26 @@ from rankmuster.model.kernel import GpuUuid, KernelEvent, KernelOrigin, OomKill,
 from rankmuster.model.plane import Plane
 from rankmuster.model.problem import Problem, ProblemKind
 
+_WINDOW = 8192
+_QUIET = re.compile(rb"^\d{4}-\d\d-\d\dT[\d:.,]{8,18}(?:Z|[+\-]\d\d:?\d\d) [\w.\-]{1,255} kernel: ", re.MULTILINE)
+"""A kernel log in which nothing of interest happened, as collectors take it: it is read, and has nothing to say."""
+
 _WORDS = (*xid.WORDS, *kernel_oom.WORDS, *kernel_events.WORDS)
 
 
 def _recognises(blob: Blob) -> bool:
-    return any(word.encode() in blob.data for word in _WORDS)
+    return any(word.encode() in blob.data for word in _WORDS) or _quiet(blob)
+
+
+def _quiet(blob: Blob) -> bool:
+    return _QUIET.search(blob.data, 0, _WINDOW) is not None
 
 
 def _read(blob: Blob) -> Reading:
     path_host = names.host_of(blob.path)
     devices, kills = xid.XidScan(), kernel_oom.OomScan()
     events: list[KernelEvent] = []
-    known = 0
+    known = int(_quiet(blob))
     for number, raw in marked(blob, _WORDS):
         line = split(raw)
         if not line.from_kernel:

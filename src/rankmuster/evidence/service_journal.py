@@ -23,6 +23,9 @@ _WORDS = (
     "nvidia-imex",
 )
 
+_TAGS = frozenset({"systemd", "nv-fabricmanager", "nvidia-fabricmanager", "nvidia-persistenced", "nvidia-imex"})
+"""Who speaks here, of trouble or not: a journal in which all is well is read, too."""
+
 _BEARS = re.compile(
     r"^(?:nvidia\w*|nv[-_]\w+|openibd?|opensm\w*|rdma|ibacm|mlnx\w*|mst|srp_daemon|dcgm|gpud|nvsm|kubelet|"
     r"containerd|docker|crio|cri-o|slurm\w*|munge|NetworkManager|systemd-networkd|network|networking|firewalld|iptables|nftables|lldpad|lldpd|"
@@ -94,7 +97,7 @@ def _read(blob: Blob) -> Reading:
             if line.tag is None:
                 continue
             event = _event(KernelOrigin(blob.path, number, line.host or path_host, line.stamp), line)
-            known += event is not None or line.tag == "systemd"
+            known += event is not None or line.tag in _TAGS
         if event is not None:
             found.append(event)
     return Reading(tuple(found), (), known)

@@ -1,0 +1,1 @@
+"""What the node itself says: GPUs, network ports, the kernel, and the processes of the instance from outside."""

@@ -1,0 +1,136 @@
+"""What the NVML child has said so far, put together: the series of samples, the facts, and who does not answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rankmuster.collect.node.pids import PidMap, pid_map
+from rankmuster.collect.target import Target
+from rankmuster.evidence.pci import bus_id
+
+SCHEMA = "rankmuster.gpus/1"
+
+MAX_SAMPLES = 20_000
+"""Rows kept of all GPUs together: eight of them for twenty minutes at two a second. Later ones are left out."""
+
+
+@dataclass
+class GpuRecord:
+    """Grows line by line. `count` None: NVML has not said how many GPUs there are."""
+
+    host: str
+    count: int | None = None
+    taken_at: float | None = None
+    unusable: Mapping[str, Any] | None = None
+    complete: set[int] = field(default_factory=set)
+    _driver: dict[str, str] = field(default_factory=dict)
+    _gpus: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _rows: list[dict[str, Any]] = field(default_factory=list)
+    _slow: dict[int, tuple[str, float]] = field(default_factory=dict)
+
+    def take(self, line: Mapping[str, Any]) -> None:
+        """One line of the child."""
+        kind, gpu = line.get("kind"), line.get("gpu")
+        if kind == "driver":
+            self.count, self.taken_at = int(line["count"]), float(line["time"])
+            self._driver = dict(line.get("facts") or {})
+        elif kind == "unusable":
+            self.unusable = dict(line)
+        elif isinstance(gpu, int) and kind == "sample":
+            self._slow.pop(gpu, None)
+            if len(self._rows) < MAX_SAMPLES:
+                self._rows.append({key: value for key, value in line.items() if key != "kind"})
+        elif isinstance(gpu, int) and kind == "slow":
+            self._slow[gpu] = (str(line.get("call")), float(line.get("seconds", 0.0)))
+        elif isinstance(gpu, int) and kind == "gpu":
+            self._fact(gpu, line)
+
+    def _fact(self, gpu: int, line: Mapping[str, Any]) -> None:
+        entry = self._gpus.setdefault(gpu, {"index": gpu, "facts": {}, "links": []})
+        for key in ("uuid", "name", "error"):
+            if line.get(key):
+                entry[key] = line[key]
+        if line.get("bus_id"):
+            entry["bus_id"] = bus_id(str(line["bus_id"])) or str(line["bus_id"])
+        entry["facts"].update(line.get("facts") or {})
+        if line.get("link"):
+            entry["links"].append(line["link"])
+        if line.get("complete"):
+            self.complete.add(gpu)
+
+    @property
+    def samples(self) -> int:
+        """Rows so far."""
+        return len(self._rows)
+
+    @property
+    def rounds(self) -> int:
+        """Samples of the GPU that has the fewest, of those that answered at all."""
+        per_gpu: dict[int, int] = {}
+        for row in self._rows:
+            per_gpu[row["gpu"]] = per_gpu.get(row["gpu"], 0) + 1
+        return min(per_gpu.values(), default=0)
+
+    def hanging(self) -> dict[int, str]:
+        """GPU -> what it has not answered, for those that hang now."""
+        told = {gpu: f"{call} for {seconds:.0f} s" for gpu, (call, seconds) in self._slow.items()}
+        answered = {row["gpu"] for row in self._rows} | {gpu for gpu, entry in self._gpus.items() if "error" in entry}
+        silent = {gpu: "anything" for gpu in range(self.count or 0) if gpu not in answered}
+        return {**silent, **told}
+
+    def errors(self) -> dict[int, str]:
+        """GPU -> what NVML says instead of answers, at the last look."""
+        found = {gpu: str(entry["error"]) for gpu, entry in self._gpus.items() if "error" in entry}
+        for row in self._rows:
+            if "error" in row:
+                found[row["gpu"]] = str(row["error"])
+            elif self._gpus.get(row["gpu"], {}).get("error") is None:
+                found.pop(row["gpu"], None)
+        return found
+
+    def translation(self, target: Target | None) -> PidMap:
+        """How the pids of all samples are written."""
+        return pid_map(target, [row["pids"] for row in self._rows if row.get("pids")])
+
+    def lists_processes(self) -> bool:
+        """Whether NVML has shown a process on any GPU."""
+        return any(row.get("pids") for row in self._rows)
+
+    def counters(self, target: Target | None) -> bytes:
+        """`gpu-counters.jsonl`; `pids` in the numbers of the instance, null where they cannot be told.
+
+        An instance whose workers NVML does not list at all has not left its GPUs: then nothing is said of processes.
+        """
+        pids = self.translation(target)
+        hidden = target is not None and bool(target.workers) and not self.lists_processes()
+        lines = []
+        for row in self._rows:
+            known = self._gpus.get(row["gpu"], {})
+            head = {"time": row["time"], "host": self.host, "gpu": row["gpu"]}
+            head |= {key: known[key] for key in ("uuid", "bus_id") if key in known}
+            rest = {key: value for key, value in row.items() if key not in head}
+            rest["pids"] = None if hidden or row.get("pids") is None else pids.of(row["pids"])
+            lines.append(json.dumps({**head, **rest}))
+        return ("\n".join(lines) + "\n").encode() if lines else b""
+
+    def topology(self) -> bytes:
+        """`topology/gpus.json`: one entry per GPU that NVML knows, with its facts, links and errors."""
+        errors = self.errors()
+        gpus = []
+        for gpu in sorted(self._gpus):
+            entry = {key: value for key, value in self._gpus[gpu].items() if value not in ({}, [])}
+            if gpu in errors:
+                entry["error"] = errors[gpu]
+            gpus.append(entry)
+        document = {
+            "schema": SCHEMA,
+            "time": self.taken_at,
+            "host": self.host,
+            "gpu_count": self.count,
+            "driver": self._driver,
+            "gpus": gpus,
+        }
+        return json.dumps(document, indent=1).encode() + b"\n"

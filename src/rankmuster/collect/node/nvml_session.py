@@ -1,0 +1,144 @@
+"""The parent's end of the NVML child: starts it, listens with a time limit, and leaves it behind where it hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.node.children import CHUNK, let_go
+
+MAX_LINE = 1 << 20
+"""Bytes of one line of the child: a sample has 1 KB, and a GPU has at most some hundred processes."""
+
+_PROGRAM = (
+    "import json, sys; options = json.loads(sys.argv[1]); sys.path[:] = options.pop('path'); "
+    "from rankmuster.collect.node.nvml_child import main; main(options)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """NVML cannot be used. `absent`: there is no NVIDIA driver here at all."""
+
+    reason: str
+    absent: bool
+
+
+class NvmlSession:
+    """A running child; use as a context manager.
+
+    Raises OSError from the constructor when no child can be started.
+    """
+
+    def __init__(self, *, seconds: float, interval: float = 0.5, mode: str = "watch") -> None:
+        # Isolated (-I): neither the working folder nor PYTHON* variables may put other modules in our place. The
+        # package is found where this process found it.
+        options = {
+            "seconds": seconds,
+            "interval": interval,
+            "mode": mode,
+            "path": [place for place in sys.path if os.path.isabs(place)],
+        }
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-I", "-c", _PROGRAM, json.dumps(options)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        self._fd = self._process.stdout.fileno()
+        os.set_blocking(self._fd, False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._fd, selectors.EVENT_READ)
+        self._rest = b""
+        self.ended = False
+
+    def __enter__(self) -> NvmlSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def lines(self, deadline: Deadline) -> list[Mapping[str, Any]]:
+        """What the child has said, as soon as there is anything; empty at the deadline or after its end (`ended`)."""
+        while not self.ended:
+            found = self._split()
+            if found:
+                return found
+            self._selector.select(deadline.remaining())
+            try:
+                data = os.read(self._fd, CHUNK)
+            except BlockingIOError:
+                if deadline.passed:
+                    return []
+                continue
+            except OSError:
+                data = b""
+            if not data or len(self._rest) > MAX_LINE:
+                self.ended = True
+            self._rest += data
+        return self._split()
+
+    def _split(self) -> list[Mapping[str, Any]]:
+        *whole, self._rest = self._rest.split(b"\n")
+        found: list[Mapping[str, Any]] = []
+        for line in whole:
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue  # the library itself may print
+            if isinstance(said, dict):
+                found.append(said)
+        return found
+
+    def close(self) -> str | None:
+        """Ends the child; how it ended where that was of its own and not well ("was killed by signal 11")."""
+        self._selector.close()
+        code = self._process.poll() if not self.ended else self._code()
+        gone = let_go(self._process)
+        if not gone:
+            return "does not die: it is in uninterruptible sleep, and was left behind"
+        if code is not None and code < 0:
+            return f"was killed by signal {-code}"
+        return None if code in (None, 0) else f"ended with status {code}"
+
+    def _code(self) -> int | None:
+        try:
+            return self._process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def gpu_processes(timeout_s: float) -> Mapping[int, tuple[tuple[int, str], ...]] | None:
+    """Host pid -> ((NVML index, UUID), ...) of the GPUs it computes on; None when NVML cannot say.
+
+    Never blocks longer than `timeout_s` (and a moment to end the child). GPUs that did not answer in time are left out.
+    """
+    deadline = Deadline.after(timeout_s)
+    found: dict[int, list[tuple[int, str]]] = {}
+    answered = False
+    try:
+        session = NvmlSession(seconds=timeout_s + 1.0, mode="processes")
+    except OSError:
+        return None
+    with session:
+        while not deadline.passed:
+            lines = session.lines(deadline)
+            for line in lines:
+                if line.get("kind") == "unusable":
+                    return None
+                answered = answered or line.get("kind") == "driver"
+                if line.get("kind") == "processes" and isinstance(line.get("pids"), list):
+                    for pid in line["pids"]:
+                        found.setdefault(int(pid), []).append((int(line["gpu"]), str(line.get("uuid") or "")))
+            if session.ended or any(line.get("kind") == "end" for line in lines):
+                break
+    return {pid: tuple(sorted(gpus)) for pid, gpus in found.items()} if answered else None
