@@ -21,6 +21,11 @@ MAX_NAMES = 100_000
 """Names of a folder that are looked at; /tmp of a busy node has thousands."""
 
 
+def absolute(cwd: Path | None, path: str) -> str:
+    """The path as the process means it, which may have given it relative to its working folder."""
+    return path if path.startswith("/") else f"{cwd or '/'}/{path}"
+
+
 @contextmanager
 def located(root: Path, path: str) -> Iterator[int]:
     """A handle (O_PATH) of the object itself: it can be told what it is, but nothing has been opened yet.

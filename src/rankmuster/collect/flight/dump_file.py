@@ -109,6 +109,12 @@ def version_of(root: Path, path: str) -> tuple[int, int] | None:
     return found.st_mtime_ns, found.st_size
 
 
+def looks_like_dump(path: str, data: bytes) -> bool:
+    """Whether these bytes are a whole dump, or the part of one."""
+    shape, dump, _ = _shape(path, data, check=len(data) <= MAX_CHECKED_BYTES)
+    return shape is Shape.WHOLE or dump is not None
+
+
 def _shape(path: str, data: bytes, *, check: bool) -> tuple[Shape, FlightDump | None, str]:
     if not data:
         return Shape.EMPTY, None, "it is empty"

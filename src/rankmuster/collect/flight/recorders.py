@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.flight.below_root import absolute
 from rankmuster.collect.flight.patience import NoAnswer, within
 from rankmuster.collect.flight.pipes import pipe_rank
 from rankmuster.collect.flight.settings import RecorderSettings, Version, read_settings
@@ -38,13 +39,13 @@ class Recorder:
         """Absolute, as the process sees them; none where files have no rank in their names."""
         if self.settings.dynamic:
             return ()
-        return tuple(_absolute(self.process, prefix) for prefix in self.settings.prefixes)
+        return tuple(absolute(self.process.cwd, prefix) for prefix in self.settings.prefixes)
 
     @property
     def dumps(self) -> tuple[str, ...]:
         """Where its own dump file may be."""
         if self.settings.dynamic:
-            return tuple(_absolute(self.process, name) for name in self.settings.prefixes)
+            return tuple(absolute(self.process.cwd, name) for name in self.settings.prefixes)
         return () if self.rank is None else tuple(f"{prefix}{self.rank}" for prefix in self.prefixes)
 
     @property
@@ -52,7 +53,7 @@ class Recorder:
         """Where its pipe must be; None when it has none or its rank is not known."""
         if self.settings.pipe_prefix is None or self.rank is None:
             return None
-        return _absolute(self.process, f"{self.settings.pipe_prefix}{self.rank}.pipe")
+        return absolute(self.process.cwd, f"{self.settings.pipe_prefix}{self.rank}.pipe")
 
     def why_not_asked(self) -> str | None:
         """A clause that says why no pipe can bring its dump, or None."""
@@ -86,7 +87,3 @@ def _torch(proc: Path, workers: tuple[ProcessOfInstance, ...], deadline: Deadlin
         if found is not None:
             return found
     return None
-
-
-def _absolute(process: ProcessOfInstance, path: str) -> str:
-    return path if path.startswith("/") else f"{process.cwd or '/'}/{path}"
