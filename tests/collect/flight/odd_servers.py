@@ -83,5 +83,7 @@ def says(reply: bytes) -> Behaviour:
     def behaviour(connection: socket.socket, over: threading.Event) -> None:
         connection.recv(65536)
         connection.sendall(reply)
+        while connection.recv(65536):  # until the other side has had enough
+            continue
 
     return behaviour

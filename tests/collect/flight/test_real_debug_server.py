@@ -34,13 +34,10 @@ from rankmuster.evidence.bundle import load
 from rankmuster.model.fault import Role as Part
 from rankmuster.model.fault import Subkind
 
-pytestmark = [
-    pytest.mark.skipif(
-        any(importlib.util.find_spec(name) is None for name in ("torch", "jinja2", "tabulate")),
-        reason="torch and what its debug server needs are not installed (pip install '.[real]')",
-    ),
-    pytest.mark.xdist_group("real-debug-server"),
-]
+pytestmark = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("torch", "jinja2", "tabulate")),
+    reason="torch and what its debug server needs are not installed (pip install '.[real]')",
+)
 
 RANKS = 4
 
