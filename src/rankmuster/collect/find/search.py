@@ -60,6 +60,8 @@ def find(
     left_out = _ourselves(proc, table)
     wanted = {pid for pid in request.pids if pid in table}
     notes = _hidden(machine, request, table, gpu_processes, initial)
+    if request.pids and not wanted:
+        return Found((), tuple(notes))
     found = groups.groups(table, on_gpu, left_out)
     if not found and not wanted:
         # Nobody says by its title what it is: a program in any language still has its launcher's variables.
@@ -86,7 +88,9 @@ def find(
             there = ", ".join(target.name for target in targets) or "none at all"
             notes.append(f"no instance is called {request.instance!r} here; there is {there}")
         targets = chosen
-    return Found(tuple(targets), tuple(dict.fromkeys((*notes, *doubts.notes()))))
+    asked = request.pids or (request.instance is not None and targets)
+    about = {process.pid for target in targets for process in target.processes} if asked else None
+    return Found(tuple(targets), tuple(dict.fromkeys((*notes, *doubts.notes(about)))))
 
 
 def _on_gpu(table: Table, gpu_processes: Mapping[int, tuple[Gpu, ...]], initial: bool) -> set[int]:

@@ -7,7 +7,6 @@ patiently; variables are read of candidates only. 5,000 processes take some tent
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -36,17 +35,21 @@ _UNIT = re.compile(r"/([^/\n]{1,200}\.service)(?=/|\n|$)")
 class Doubts:
     """What could not be looked at, gathered for `notes`."""
 
-    denied: Counter[int] = field(default_factory=Counter)  # user -> processes
+    denied: dict[int, list[int]] = field(default_factory=dict)  # user -> pids
     stuck: set[int] = field(default_factory=set)
     unread: int = 0
     gone: set[int] = field(default_factory=set)
 
-    def notes(self) -> list[str]:
-        """One sentence each."""
+    def notes(self, about: Set[int] | None = None) -> list[str]:
+        """One sentence each. `about`: the only processes whose refusals matter; None: everybody's."""
+        denied = {
+            uid: [pid for pid in pids if about is None or pid in about] for uid, pids in sorted(self.denied.items())
+        }
         found = [
-            f"{count} process(es) of uid {uid} do not let their environment be read; run as that user or as root "
-            "(in a container also with SYS_PTRACE and a shared pid namespace)"
-            for uid, count in sorted(self.denied.items())
+            f"{len(pids)} process(es) of uid {uid} (pids {', '.join(map(str, pids[:8]))}) do not let their environment "
+            "be read; run as that user or as root (in a container also with SYS_PTRACE and a shared pid namespace)"
+            for uid, pids in denied.items()
+            if pids
         ]
         if self.stuck:
             shown = ", ".join(map(str, sorted(self.stuck)[:8]))
@@ -168,7 +171,7 @@ def _patiently(
     for pid, result in done.results:
         if isinstance(result, NotAllowed):
             if count_denied:
-                doubts.denied[(owners or {}).get(pid) or 0] += 1
+                doubts.denied.setdefault((owners or {}).get(pid) or 0, []).append(pid)
         elif result is None:
             doubts.gone.add(pid)
         else:
