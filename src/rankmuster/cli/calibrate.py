@@ -1,0 +1,109 @@
+"""`rankmuster calibrate`: recorded load in, sizes and time-outs out."""
+
+from __future__ import annotations
+
+import shutil
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankmuster.cli.output import say, write_file, write_stdout
+from rankmuster.cli.status import CommandError, ExitStatus, doing
+
+if TYPE_CHECKING:
+    from rankmuster.environment.recorded import Recorded
+    from rankmuster.environment.version import Version
+
+MOST_WINDOW = 86_400.0  # seconds; a day
+
+
+class Format(str, Enum):
+    """How a calibration is written."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+    SHELL = "shell"
+
+
+def calibrate(
+    given: Annotated[
+        list[str],
+        typer.Argument(metavar="BUNDLE...", help="Bundles, or any folders or archives of evidence, of ordinary load."),
+    ],
+    window: Annotated[
+        float | None,
+        typer.Option("--window", metavar="SECONDS", min=0.1, max=MOST_WINDOW, help="Time that the ring must hold."),
+    ] = None,
+    torch: Annotated[
+        str, typer.Option("--torch", metavar="VERSION", help="torch's version, for the names of the variables.")
+    ] = "",
+    form: Annotated[
+        Format, typer.Option("--format", help="terminal: to read; json: the schema; shell: the variables, to source.")
+    ] = Format.TERMINAL,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="Write to this file, whole or not at all, instead of the screen.")
+    ] = None,
+    debug: Annotated[  # noqa: ARG001  # read from the arguments in main.run
+        bool, typer.Option("--debug", help="Show the traceback of an internal error; the same as RANKMUSTER_DEBUG=1.")
+    ] = False,
+) -> int:
+    """Compute ring, dump, log and time-out sizes from recorded load, and say what each costs.
+
+    Several bundles are taken together: several looks at one instance, or one load with a setting on and off.
+
+    Exit status: 0 every setting is decided, 2 some are not (the answer says what is missing), 3 nothing could be used.
+    """
+    with doing("loading the program"):
+        from rankmuster.environment import calibrate_form
+        from rankmuster.environment.calibration import DEFAULT_WINDOW, NothingRecorded
+        from rankmuster.environment.calibration import calibrate as compute
+        from rankmuster.environment.version import ASSUMED_TORCH
+
+    version = _version(torch) or ASSUMED_TORCH
+    bundles = [_load(path) for path in given]
+    with doing("calibrating"):
+        try:
+            result = compute(bundles, window=window or DEFAULT_WINDOW, torch=version)
+        except NothingRecorded as error:
+            raise CommandError(f"{', '.join(given[:3])}: {error}") from error
+        if form is Format.JSON:
+            text = calibrate_form.as_json(result)
+        elif form is Format.SHELL:
+            text = calibrate_form.as_shell(result)
+        else:
+            width = min(calibrate_form.WIDEST, shutil.get_terminal_size((calibrate_form.WIDEST, 24)).columns)
+            text = calibrate_form.as_text(result, width)
+    if output is None or str(output) == "-":
+        write_stdout(text)
+    else:
+        write_file(output, text)
+        say(f"wrote {output}")
+    return ExitStatus.HEALTHY if result.decided else ExitStatus.UNDECIDED
+
+
+def _load(path: str) -> Recorded:
+    """One bundle at a time: what was measured is small, what was read is not."""
+    from rankmuster.environment.recorded import recorded
+    from rankmuster.evidence.bundle import load
+    from rankmuster.evidence.folder import EvidenceError
+
+    if not path:
+        raise CommandError("a BUNDLE is empty (a variable that is not set?); name a folder or archive of evidence")
+    with doing(f"reading the evidence in {path}"):
+        try:
+            return recorded(path, load(Path(path)))
+        except EvidenceError as error:
+            raise CommandError(str(error)) from error
+        except OSError as error:
+            raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _version(text: str) -> Version | None:
+    from rankmuster.environment.version import parse_version
+
+    try:
+        return parse_version(text) if text else None
+    except ValueError as error:
+        raise CommandError(f"--torch: {error}") from error

@@ -1,0 +1,94 @@
+"""A calibration as text for people, as JSON (`rankmuster.calibration/1`), or as shell to source."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import textwrap
+
+from rankmuster.environment.calibrated import Value
+from rankmuster.environment.calibration import Calibration
+from rankmuster.report.inert import plain
+
+SCHEMA = "rankmuster.calibration/1"
+WIDEST = 110
+
+
+def as_text(calibration: Calibration, width: int = WIDEST) -> str:
+    """One block for each value."""
+    count = len(calibration.bundles)
+    names = ", ".join(plain(name) for name in calibration.bundles[:3]) + (", ..." if count > 3 else "")
+    lines = _wrapped(f"calibration from {names}, for a window of {calibration.window:g} s", width, "")
+    for value in calibration.values:
+        lines += ["", *_wrapped(f"{value.name}: {_number(value)} ({value.grounds.value})", width, "")]
+        lines += _wrapped(plain(value.basis), width, "  ")
+        lines += _wrapped(f"costs: {value.cost}", width, "  ") if value.cost else []
+        lines += _wrapped(f"would decide: {value.missing}", width, "  ") if value.missing else []
+        lines += [f"  {name}={setting}" for name, setting in value.variables]
+    lines += ["", *(line for note in calibration.notes for line in _wrapped(f"note: {note}", width, ""))]
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: Value) -> str:
+    if value.number is None:
+        return "undecided"
+    number = f"{value.number:,.0f}" if value.number == int(value.number) else f"{value.number:g}"
+    return f"{number} {value.unit}"
+
+
+def as_shell(calibration: Calibration) -> str:
+    """Only what is decided; the rest as comments."""
+    lines = [f"# rankmuster calibrate, for a window of {calibration.window:g} s"]
+    for value in calibration.values:
+        if value.number is None:
+            lines += _wrapped(f"{value.name} is undecided; would decide: {value.missing}", WIDEST, "# ")
+            continue
+        lines += _wrapped(f"{value.name}: {_number(value)} ({value.grounds.value}). {plain(value.basis)}", WIDEST, "# ")
+        lines += _wrapped(f"costs: {value.cost}", WIDEST, "#   ") if value.cost else []
+        lines += [f"export {name}={shlex.quote(setting)}" for name, setting in value.variables]
+        if value.name == "collective_timeout":
+            lines += [
+                f"# not a variable: vLLM --distributed-timeout-seconds {value.number:.0f}, SGLang --dist-timeout "
+                f"{value.number:.0f},",
+                f"# torch init_process_group(timeout=timedelta(seconds={value.number:.0f}))",
+            ]
+    lines += [line for note in calibration.notes for line in _wrapped(f"note: {note}", WIDEST, "# ")]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(calibration: Calibration) -> str:
+    """Fields may be added, never renamed."""
+    document = {
+        "schema": SCHEMA,
+        "bundles": list(calibration.bundles),
+        "window_seconds": calibration.window,
+        "decided": calibration.decided,
+        "values": [
+            {
+                "name": value.name,
+                "number": value.number,
+                "unit": value.unit,
+                "grounds": value.grounds.value,
+                "basis": value.basis,
+                "samples": value.samples,
+                "cost": value.cost or None,
+                "variables": dict(value.variables),
+                "missing": value.missing or None,
+                "to_set": value.to_set,
+            }
+            for value in calibration.values
+        ],
+        "notes": list(calibration.notes),
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        max(width, 40),
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,92 @@
+"""Shell, .env, `env` output, a Dockerfile's ENV: one NAME=value a line. Nothing is executed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from rankmuster.environment.given import Given, engine_of, ray_of, sifted
+
+_ASSIGNMENT = re.compile(r"^\s*(?:(?:export|ENV|declare -x|set -x|setenv|-e|--env)\s+)?([A-Za-z_]\w{0,200})=(.*)$")
+_COMMENT = re.compile(r"^\s*(#.*)?$")
+_EXPANSION = re.compile(r"\$[\w({@*#?!-]|`")
+_KEYWORDS = re.compile(r"^\s*(mkdir|set|source|\.|if|then|fi|else|for|do|done|cd|echo|exec|unset|trap|exit|test|\[)\b")
+
+
+def looks_like_shell(text: str) -> bool:
+    """Whether its first line that says anything assigns a variable, or is a command before such a line."""
+    for line in text.splitlines()[:2000]:
+        if _COMMENT.match(line) or line.startswith("#!"):
+            continue
+        if _ASSIGNMENT.match(line):
+            return True
+        if not _KEYWORDS.match(line):
+            return False
+    return False
+
+
+def read_shell(text: str, name: str) -> Given:
+    """The last assignment of a name counts. What depends on other variables or commands is unknown, not guessed."""
+    values: dict[str, str] = {}
+    unknown: set[str] = set()
+    odd: list[str] = []
+    for number, line in _joined(text):
+        if _COMMENT.match(line):
+            continue
+        for key, value, clear in _assignments(line):
+            values.pop(key, None)
+            unknown.discard(key)
+            if value is None:
+                odd.append(f"line {number}: the quotes of {key} do not close")
+            elif clear:
+                values[key] = value
+            else:
+                unknown.add(key)
+    kept = sifted(values)
+    dark = frozenset(sifted(dict.fromkeys(unknown, "")))
+    return Given(name, kept, dark, tuple(odd), engine=engine_of(_commands(text)), ray=ray_of(text, values))
+
+
+def _joined(text: str) -> list[tuple[int, str]]:
+    """Lines, those that a backslash continues put together."""
+    found: list[tuple[int, str]] = []
+    begun: tuple[int, str] | None = None
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.rstrip("\r")
+        start, before = begun or (number, "")
+        if line.endswith("\\") and not line.endswith("\\\\"):
+            begun = (start, before + line[:-1])
+            continue
+        found.append((start, before + line))
+        begun = None
+    if begun:
+        found.append(begun)
+    return found
+
+
+def _assignments(line: str) -> list[tuple[str, str | None, bool]]:
+    """(name, value, whether the value is what it will be); a value of None: its quotes do not close."""
+    match = _ASSIGNMENT.match(line)
+    if match is None:
+        return []
+    key, raw = match.groups()
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError:
+        # a line of `env` may hold one quotation mark, and is not shell
+        return [(key, None if raw[:1] in ("'", '"') else raw, True)]
+    pairs = [word.partition("=") for word in words if re.match(r"[A-Za-z_]\w*=", word)]
+    if raw and len(words) > 1 and len(pairs) + (words[0] in ("export", "ENV")) < len(words) and words[0] != "declare":
+        return [(key, raw, True)] if not line.lstrip().startswith(("export", "ENV")) else [(key, raw.strip(), True)]
+    return [(name, value, _clear(line, name)) for name, _, value in pairs]
+
+
+def _clear(line: str, name: str) -> bool:
+    """Whether a value has no expansion in it that a shell would make."""
+    _, _, raw = line.partition(f"{name}=")
+    quoted = re.match(r"'[^']*'", raw)
+    return _EXPANSION.search(raw if quoted is None else raw[quoted.end() :].split(" ", 1)[0]) is None
+
+
+def _commands(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not _COMMENT.match(line) and not _ASSIGNMENT.match(line))
