@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rankmuster.collect.collector import RasRisk
 from rankmuster.drill.faults import FAULTS, fault_named
+from rankmuster.drill.job import WORKER
 from rankmuster.drill.plan import Backend
 from rankmuster.drill.result import DrillResult, table
 from rankmuster.drill.run import Collect, Order, collect_by_command, run
@@ -22,14 +24,15 @@ RAS_PORT = 28128
 """The first job's; each one has its own, so that no other job of this user answers for it."""
 
 
-def main(arguments: list[str], *, collect: Collect | None = None) -> int:
-    """Runs one command line; `collect` stands in for the real one in tests of this package."""
+def main(arguments: list[str], *, collect: Collect | None = None, worker: Sequence[str] = WORKER) -> int:
+    """Runs one command line. `collect`, `worker`: another way to take the evidence, another program as each rank."""
     options = _parser().parse_args(arguments)
     if options.command == "list":
         sys.stdout.write(catalogue())
         return 0
     try:
-        orders = _orders(options)
+        collects = {"": collect} if collect is not None else _collects(options.ras_risk, options.collect_option)
+        orders = [replace(order, worker=worker) for order in _orders(options)]
         for order in orders:
             order.job_plan()
         output: Path = options.output
@@ -39,7 +42,6 @@ def main(arguments: list[str], *, collect: Collect | None = None) -> int:
     except (ValueError, OSError) as error:
         sys.stderr.write(f"rankmuster.drill: {error}\n")
         return BAD_USAGE
-    collects = {"": collect} if collect is not None else _collects(options.ras_risk, options.collect_option)
     results: list[DrillResult] = []
     for order in orders:
         found = run(order, collects, output / order.fault.name)
@@ -111,7 +113,11 @@ def _variable(text: str) -> tuple[str, str]:
 
 
 def _collects(risks: str, more: list[str]) -> Mapping[str, Collect]:
-    wanted = [RasRisk(risk) for risk in risks.split(",") if risk]
+    named = [risk for risk in risks.split(",") if risk]
+    known = [risk.value for risk in RasRisk]
+    if strange := set(named) - set(known):
+        raise ValueError(f"--ras-risk {', '.join(sorted(strange))}: there are {', '.join(known)}")
+    wanted = [RasRisk(risk) for risk in named]
     if not wanted:
         return {"": collect_by_command(*more)}
     return {f"ras_risk={risk.value}": collect_by_command("--ras-risk", risk.value, *more) for risk in wanted}

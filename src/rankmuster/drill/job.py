@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -14,17 +15,14 @@ from pathlib import Path
 from types import TracebackType
 
 from rankmuster.drill.faults import Fault, When, fault_named
-from rankmuster.drill.plan import JobPlan
+from rankmuster.drill.plan import LOGS, PLAN, STEPS, STORE_FD, TALLY, JobPlan
 from rankmuster.drill.surroundings import MARKER
 from rankmuster.drill.tally import RankState, Tally
 from rankmuster.drill.tether import kill_session
-from rankmuster.drill.worker import PLAN, STEPS, TALLY
 
 WORKER = (sys.executable, "-u", "-m", "rankmuster.drill.worker")
 SERVER = (sys.executable, "-u", "-m", "rankmuster.drill.server")
 LAUNCHER_LOG = "launcher.log"
-STORE_FD = "RANKMUSTER_DRILL_STORE_FD"
-"""Variable with the number of the store's listening socket, for rank 0."""
 
 POLL_SECONDS = 0.02
 """Between two looks at what the job's processes told; the steps are not disturbed by it."""
@@ -57,6 +55,7 @@ class DrillJob:
         self.exits: dict[int, tuple[int, float]] = {}
         self.started_at = 0.0
         self.metrics_url: str | None = None
+        self._front: tuple[str, int] | None = None
         self._worker = tuple(worker)
         self._ranks: dict[int, subprocess.Popen[bytes]] = {}
         self._server: subprocess.Popen[bytes] | None = None
@@ -78,7 +77,7 @@ class DrillJob:
 
     def start(self) -> None:
         """Starts every process; raises OSError when one cannot be started."""
-        for part in ("logs", "flight", "pipes", "nccl"):
+        for part in (LOGS, "flight", "pipes", "nccl"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         (self.folder / PLAN).write_text(self.plan.to_json())
         self._tally = Tally.create(self.folder / TALLY, self.plan.ranks)
@@ -95,7 +94,7 @@ class DrillJob:
         meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.getsockname()[1])}
         handed = (store.fileno(),) if rank == 0 else ()
         more = {STORE_FD: str(store.fileno())} if rank == 0 else {}
-        log = self.folder / "logs" / f"rank{rank}.log"
+        log = self.folder / LOGS / f"rank{rank}.log"
         process = self._start(self._worker, log, {**own, **meeting, **more}, handed)
         self._ranks[rank] = process
         watcher = threading.Thread(target=self._watch, args=(rank, process), daemon=True)
@@ -105,8 +104,9 @@ class DrillJob:
     def _start_server(self, front: socket.socket) -> None:
         host, port = front.getsockname()[:2]
         options = ("--fd", str(front.fileno()), "--host", host, "--port", str(port))
-        log = self.folder / "logs" / LAUNCHER_LOG
+        log = self.folder / LOGS / LAUNCHER_LOG
         self._server = self._start(SERVER, log, {}, (front.fileno(),), options)
+        self._front = (host, port)
         self.metrics_url = f"http://{host}:{port}/metrics"
 
     def _start(
@@ -138,7 +138,7 @@ class DrillJob:
         line = (
             f"E{stamp} {os.getpid()} launcher.py:1] failed (exitcode: {code}) local_rank: {rank} (pid: {process.pid})"
         )
-        with (self.folder / "logs" / LAUNCHER_LOG).open("a") as log:
+        with (self.folder / LOGS / LAUNCHER_LOG).open("a") as log:
             log.write(f"{line} of binary: {self._worker[0]}\n")
 
     @property
@@ -186,7 +186,7 @@ class DrillJob:
         """
         if self.fault.when is When.START:
             return self._wait(seconds, lambda: self._all(RankState.LOADED) and bool(self.tally.fault_at), "loaded")
-        return self._wait(seconds, lambda: self._all(RankState.SERVING) and self.tally.steps >= steps, "serving")
+        return self._wait(seconds, lambda: self._serves(steps), "serving")
 
     def inject(self, seconds: float) -> float | None:
         """Makes the fault and waits until it is made; returns its time in unix seconds, None when there is none.
@@ -212,6 +212,18 @@ class DrillJob:
         if rank in self.exits:
             raise JobFailed(f"rank {rank} ended before signal {number} ({self._story(rank)})")
         os.kill(self._ranks[rank].pid, number)
+
+    def _serves(self, steps: int) -> bool:
+        return self._all(RankState.SERVING) and self.tally.steps >= steps and self._answers()
+
+    def _answers(self) -> bool:
+        """Whether the front end takes connections."""
+        assert self._front is not None
+        try:
+            socket.create_connection(self._front, timeout=1.0).close()
+        except OSError:
+            return False
+        return True
 
     def _all(self, state: RankState) -> bool:
         return all(self.tally.state(rank) >= state for rank in range(self.plan.ranks))
@@ -240,25 +252,30 @@ class DrillJob:
         code = self.exits[rank][0] if rank in self.exits else None
         how = f"ended with status {code}" if code is not None else "is still there"
         try:
-            said = (
-                (self.folder / "logs" / f"rank{rank}.log").read_bytes()[-SAID_BYTES:].decode(errors="replace").strip()
-            )
+            said = (self.folder / LOGS / f"rank{rank}.log").read_bytes()[-SAID_BYTES:].decode(errors="replace").strip()
         except OSError as error:
             said = f"its log cannot be read: {error}"
         return f"rank {rank} {how} and said last: {said or 'nothing'}"
 
     def stop(self) -> None:
-        """Kills every process of the job and what they started; may be called at any time, and twice."""
-        processes = [*self._ranks.values(), *([self._server] if self._server else [])]
-        for process in processes:
+        """Kills every process of the job and what they started; may be called at any time, and twice.
+
+        Raises JobFailed when one is not gone after `END_SECONDS`.
+        """
+        server = [self._server] if self._server else []
+        for process in (*self._ranks.values(), *server):
             kill_session(process.pid)
         for watcher in self._watchers:
             watcher.join(END_SECONDS)
-        if self._server is not None:
-            self._server.wait(END_SECONDS)
+        for process in server:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(END_SECONDS)
         if self._tally is not None:
             self._tally.close()
             self._tally = None
+        left = [process.pid for process in (*self._ranks.values(), *server) if process.returncode is None]
+        if left:
+            raise JobFailed(f"pids {left} were killed and are not gone after {END_SECONDS:.0f} s: held in the kernel")
 
     def facts(self) -> dict[str, object]:
         """What a supervisor knows of the job now, as `instance.json` of a bundle."""

@@ -7,6 +7,15 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
+PLAN = "plan.json"
+TALLY = "tally"
+STEPS = "steps"
+LOGS = "logs"
+"""In the job's folder: this plan, who has come how far, how long each block of steps took, and what everybody said."""
+STORE_FD = "RANKMUSTER_DRILL_STORE_FD"
+"""Variable with the number of the store's socket, for rank 0: the parent opened it, so that no other program takes its
+port in between."""
+
 
 class Backend(str, Enum):
     """How the ranks talk: NCCL on as many GPUs as ranks, or gloo on any machine."""

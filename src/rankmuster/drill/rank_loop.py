@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from rankmuster.drill import recorder_pipe
 from rankmuster.drill.faults import Deed, Fault, When, fault_named
-from rankmuster.drill.plan import Backend, JobPlan
+from rankmuster.drill.plan import STORE_FD, Backend, JobPlan
 from rankmuster.drill.tally import RankState, Tally
 
 # As Any, so that the types are the same where torch is installed and where it is not.
@@ -28,8 +28,6 @@ REST_LEAD = 5
 WARM_STEPS = 3
 """Steps after which a rank counts as serving, and before a graph is captured: communicators, buffers and kernels exist
 then."""
-LISTEN_FD = "RANKMUSTER_DRILL_STORE_FD"
-"""The store's socket, which the parent opened so that no other program takes its port in between."""
 
 
 def run(plan: JobPlan, rank: int, tally: Tally, steps_file: Path, *, absent: bool) -> None:
@@ -64,8 +62,8 @@ def _store(plan: JobPlan, rank: int) -> Any:
     more: dict[str, Any] = {"world_size": plan.ranks, "timeout": timedelta(seconds=plan.timeout_seconds)}
     if rank == 0:
         more |= {"is_master": True, "wait_for_workers": False}
-        if LISTEN_FD in os.environ:
-            more["master_listen_fd"] = int(os.environ[LISTEN_FD])
+        if STORE_FD in os.environ:
+            more["master_listen_fd"] = int(os.environ[STORE_FD])
     return dist.TCPStore(**address, **more)
 
 
@@ -74,7 +72,9 @@ def _worker_server(store: Any, rank: int) -> object:
     announces it; without the front end, which needs more packages."""
     importlib.import_module("torch.distributed.debug._handlers")  # registers them
     server = torch._C._distributed_c10d._WorkerServer("127.0.0.1", 0)
-    dist.PrefixStore("debug_server", store).set(f"rank{rank}", f"http://127.0.0.1:{server.port}")
+    address = f"http://127.0.0.1:{server.port}"
+    dist.PrefixStore("debug_server", store).set(f"rank{rank}", address)
+    print(f"worker server on {address}", flush=True)
     return server
 
 

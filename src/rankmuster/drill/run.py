@@ -117,7 +117,10 @@ def run(
     except (JobFailed, OSError) as error:
         done = {result.setting for result in results}
         broken = [setting for setting in collects if setting not in done]
-        results += [replace(blank, setting=setting, wrongs=(f"the job: {error}",)) for setting in broken]
+        wrong = f"the job: {error}"
+        if not broken:
+            results[-1] = replace(results[-1], wrongs=(*results[-1].wrongs, wrong))
+        results += [replace(blank, setting=setting, wrongs=(wrong,)) for setting in broken]
     return tuple(results)
 
 

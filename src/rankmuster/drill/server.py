@@ -13,6 +13,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from rankmuster.drill.plan import TALLY
 from rankmuster.drill.tally import Tally
 from rankmuster.drill.tether import die_with
 
@@ -92,7 +93,7 @@ def main(arguments: list[str]) -> None:
     folder, options = Path(arguments[0]), dict(zip(arguments[1::2], arguments[2::2], strict=True))
     die_with(int(options["--parent"]))
     listening = socket.socket(fileno=int(options["--fd"]))
-    tally = Tally(folder / "tally")
+    tally = Tally(folder / TALLY)
     server = ThreadingHTTPServer(listening.getsockname()[:2], handler(tally), bind_and_activate=False)
     server.socket.close()
     server.socket = listening

@@ -1,4 +1,4 @@
-"""One rank's process: `python -m rankmuster.drill.worker FOLDER --parent PID`, with RANK and the like in its environment.
+"""One rank's process: `python -m rankmuster.drill.worker FOLDER --parent PID`, with RANK and so on in its environment.
 
 Binds itself to its parent before anything else, and ends itself after the plan's time whatever happens.
 """
@@ -6,20 +6,17 @@ Binds itself to its parent before anything else, and ends itself after the plan'
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import threading
 import time
 from pathlib import Path
 
 from rankmuster.drill.faults import Deed, When, fault_named
-from rankmuster.drill.plan import JobPlan
+from rankmuster.drill.plan import PLAN, STEPS, TALLY, JobPlan
 from rankmuster.drill.tally import RankState, Tally
 from rankmuster.drill.tether import die_with
 
-PLAN = "plan.json"
-TALLY = "tally"
-STEPS = "steps"
-"""Files of the job's folder: what to do, who has come how far, and how long each block of steps took."""
 OUT_OF_TIME = 3
 """Exit status of a rank that ended itself."""
 
@@ -28,6 +25,8 @@ def main(arguments: list[str]) -> None:
     """Runs one rank to its end, which is usually a signal."""
     folder, parent = Path(arguments[0]), int(arguments[2])
     die_with(parent)
+    # A rank that is meant to break leaves no core of gigabytes.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     plan = JobPlan.from_json((folder / PLAN).read_text())
     rank = int(os.environ["RANK"])
     late = threading.Timer(plan.most_seconds, os._exit, (OUT_OF_TIME,))

@@ -1,0 +1,58 @@
+"""Stands where a rank stands, without torch: tells the tally what a rank tells, and does what FAKE says.
+
+serve: works, and makes its fault by name when the word is given. exit: ends with status 7. mute: never serves.
+child: works, ignores SIGTERM, and has a child of its own that ignores it too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rankmuster.drill.faults import When, fault_named
+from rankmuster.drill.plan import PLAN, STEPS, TALLY, JobPlan
+from rankmuster.drill.tally import RankState, Tally
+from rankmuster.drill.tether import die_with
+
+SLEEPER = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
+
+
+def main() -> None:
+    folder, parent, rank, how = Path(sys.argv[1]), int(sys.argv[3]), int(os.environ["RANK"]), os.environ["FAKE"]
+    die_with(parent)
+    plan = JobPlan.from_json((folder / PLAN).read_text())
+    print(f"fake rank {rank} of {os.environ['WORLD_SIZE']} in {os.environ['RANKMUSTER_INSTANCE']}", flush=True)
+    if how == "exit":
+        sys.exit(7)
+    if how == "mute":
+        time.sleep(300)
+    if how == "child":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        child = subprocess.Popen([sys.executable, "-c", SLEEPER])
+        (folder / f"child{rank}").write_text(str(child.pid))
+    tally = Tally(folder / TALLY)
+    tally.reach(rank, RankState.SERVING)
+    serve(plan, rank, tally, folder / STEPS)
+
+
+def serve(plan: JobPlan, rank: int, tally: Tally, steps: Path) -> None:
+    fault = fault_named(plan.fault)
+    number = 0
+    tally.running = plan.batch if rank == 0 else tally.running
+    with steps.open("a") as out:
+        while True:
+            time.sleep(0.002)
+            if fault.when is When.ARMED and tally.armed and rank == plan.culprit:
+                tally.fault_at = tally.fault_at or time.time_ns()
+            number += plan.sync_every
+            if rank == 0:
+                tally.move(steps=number, tokens=number * plan.batch)
+                out.write(f"{time.monotonic():.6f} {number} 0.002 {plan.sync_every}\n")
+                out.flush()
+
+
+main()
