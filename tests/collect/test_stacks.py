@@ -64,6 +64,9 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, f"--api-key\n={SECRET}"], stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
+    until = time.monotonic() + 10
+    while state(process) != "S" and time.monotonic() < until:  # it says so just before it waits
+        time.sleep(0.005)
     yield process
     process.kill()
     process.wait()
