@@ -11,7 +11,7 @@ from rankmuster.collect.find import devices, endpoints, libraries, naming, optio
 from rankmuster.collect.find.devices import Gpu
 from rankmuster.collect.find.libraries import Libraries
 from rankmuster.collect.find.places import Places
-from rankmuster.collect.find.proc import NotAllowed, Proc
+from rankmuster.collect.find.proc import NotAllowed, Proc, Stat
 from rankmuster.collect.find.ranks import Place
 from rankmuster.collect.find.seen import Seen, Table
 from rankmuster.collect.find.table import PATIENCE, TOTAL, Doubts
@@ -154,7 +154,7 @@ def _process(
         environ=environ,
         command=seen.command,
         state=seen.stat.state,
-        exit_status=_exit_status(seen),
+        exit_status=exit_status(seen.stat),
     )
 
 
@@ -187,12 +187,12 @@ def _by_gpu(processes: list[ProcessOfInstance], world: int | None) -> list[Proce
     ]
 
 
-def _exit_status(seen: Seen) -> int | None:
+def exit_status(stat: Stat) -> int | None:
     """A zombie's exit code, negative for a signal; 0 is also what the kernel says to those who may not know."""
-    if seen.stat.state != "Z" or seen.stat.exit_status == 0:
+    if stat.state != "Z" or stat.exit_status == 0:
         return None
     try:
-        return os.waitstatus_to_exitcode(seen.stat.exit_status)
+        return os.waitstatus_to_exitcode(stat.exit_status)
     except ValueError:
         return None
 

@@ -71,7 +71,8 @@ def each(items: Sequence[T], work: Callable[[T], R], *, patience: float, total: 
     run: _Run[T, R] = _Run(items, work)
     end = time.monotonic() + total
     stuck: list[int] = []
-    _start(run, 0)
+    if not _start(run, 0):
+        run.loop(0)  # unprotected is better than not at all
     with run.changed:
         while True:
             now = time.monotonic()
@@ -90,10 +91,8 @@ def each(items: Sequence[T], work: Callable[[T], R], *, patience: float, total: 
                     stuck.append(run.current)
                 run.owner = -1
                 break
-            if overdue:
-                if run.next >= len(items):
-                    break
-                _start(run, run.owner)
+            if overdue and (run.next >= len(items) or not _start(run, run.owner)):
+                break
             waiting = patience - (now - run.began) if run.current is not None else patience
             run.changed.wait(max(min(waiting, end - now), 0.001))
         return Done(
@@ -103,5 +102,10 @@ def each(items: Sequence[T], work: Callable[[T], R], *, patience: float, total: 
         )
 
 
-def _start(run: _Run[T, R], owner: int) -> None:
-    threading.Thread(target=run.loop, args=(owner,), name="patient", daemon=True).start()
+def _start(run: _Run[T, R], owner: int) -> bool:
+    """False when there are no threads left to be had (a pod's limit on processes)."""
+    try:
+        threading.Thread(target=run.loop, args=(owner,), name="patient", daemon=True).start()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Logs and the engine's metrics page: `nccl.NcclLogs`, `framework.FrameworkLogs`, `pages.EnginePages`."""

@@ -1,0 +1,87 @@
+"""Which files NCCL's own log of a process is in, by the settings of that process.
+
+NCCL_DEBUG_FILE is expanded as NCCL does: `%h` host name up to the first dot, `%p` pid, `%%` a percent sign, anything
+else as it stands (src/debug.cc). The settings may also come from /etc/nccl.conf, ~/.nccl.conf or NCCL_CONF_FILE; the
+environment outranks them. The log exists only if NCCL_DEBUG is above VERSION.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+
+from rankmuster.collect.find import below
+from rankmuster.collect.logs.sources import Source
+from rankmuster.collect.target import ProcessOfInstance
+
+CONF_BYTES = 65_536
+STANDARD = {"/dev/stdout", "/dev/stderr", "stdout", "stderr"}
+"""Values that stand for the process's own output."""
+
+_ROTATED = re.compile(
+    r"[.\-](?:\d{1,4}|\d{8}(?:[.\-]\d{1,10})?|\d{4}-\d\d-\d\d(?:[T_.\-][\d:.]{1,12})?|old|bak)(?:\.gz)?|\.gz"
+)
+_SETTING = re.compile(r"\s*(NCCL_[A-Z0-9_]{1,60})\s*=\s*(.*?)\s*$")
+
+
+def settings(process: ProcessOfInstance) -> Mapping[str, str]:
+    """NCCL_DEBUG and NCCL_DEBUG_FILE as the process reads them."""
+    found: dict[str, str] = {}
+    home = process.environ.get("HOME", "/root" if process.uid == 0 else "")
+    places = [process.environ.get("NCCL_CONF_FILE") or (f"{home}/.nccl.conf" if home else ""), "/etc/nccl.conf"]
+    for place in places:
+        for name, value in _conf(process, place):
+            found.setdefault(name, value)
+    return found | {name: value for name, value in process.environ.items() if name.startswith("NCCL_DEBUG")}
+
+
+def _conf(process: ProcessOfInstance, place: str) -> Iterable[tuple[str, str]]:
+    if not place.startswith("/"):
+        return []
+    try:
+        with below.open_regular(process.root, place) as descriptor:
+            text = os.read(descriptor, CONF_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return []
+    lines = (_SETTING.match(line.partition("#")[0]) for line in text.splitlines())
+    return [(match[1], match[2]) for match in lines if match]
+
+
+def expansion(pattern: str, pid: int) -> tuple[str, re.Pattern[str]]:
+    """(folder as it stands, with `%h` left in it, and what the name must look like)."""
+    folder, _, name = pattern.rpartition("/")
+    shape = ""
+    for part in re.split(r"(%h|%p|%%)", name):
+        shape += {"%h": r"[^/]{1,255}?", "%p": str(pid), "%%": "%"}.get(part, re.escape(part))
+    return folder.replace("%p", str(pid)).replace("%%", "%"), re.compile(
+        f"(?P<whole>{shape})(?P<rotated>.*)", re.DOTALL
+    )
+
+
+def sources(process: ProcessOfInstance, pattern: str, hosts: Iterable[str]) -> list[Source]:
+    """The process's log and its rotated pieces, newest name first; one that cannot be listed as it is expanded."""
+    absolute = pattern if pattern.startswith("/") else str(PurePosixPath(process.cwd or "/") / pattern)
+    folder, shape = expansion(absolute, process.inner_pid)
+    shared = "%p" not in pattern
+    rank = None if shared else process.rank
+    found: list[Source] = []
+    for place in dict.fromkeys(folder.replace("%h", _host(host)) for host in (hosts if "%h" in folder else [""])):
+        try:
+            listed = below.names(process.root, place or "/")
+        except OSError:
+            listed = [re.sub("%p", str(process.inner_pid), absolute.rpartition("/")[2])]
+        for name in listed:
+            match = shape.fullmatch(name)
+            rotated = match["rotated"] if match else ""
+            if match and (not rotated or _ROTATED.fullmatch(rotated)):
+                packed = name.endswith(".gz")
+                path = f"{place}/{name}"
+                named = name.removesuffix(".gz")
+                found.append(Source(process.root, path, named, rank, process.uid, packed=packed))
+    return sorted(found, key=lambda source: (source.named.count("."), source.named))
+
+
+def _host(host: str) -> str:
+    return host.partition(".")[0].replace("%", "-").replace("/", "-")

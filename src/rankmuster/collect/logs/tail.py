@@ -1,0 +1,88 @@
+"""The end of a log, of whatever size, beginning at a line; with its start where that names the ranks."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from dataclasses import dataclass
+
+LOST = bytes(16) + b"\n"
+"""Stands where lines were left out: a block of NULs is what log rotation and full disks leave, and what the reader of
+NCCL's logs takes for a hole, so that it concludes nothing from what a cut log lacks (its MIN_NUL_RUN is 16)."""
+
+_PIECE = 1 << 20
+_LONGEST_LINE = 1 << 16
+"""Bytes in which a line's end is looked for; a text without one in so many is cut where it is."""
+MAX_INFLATED = 16
+"""A packed log is read up to so many times the bytes wanted of it; the rest of a longer one is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """`size`: of the whole log when it was opened, without a hole at its start. `cut`: whether lines were left out."""
+
+    data: bytes
+    size: int
+    cut: bool
+
+
+def read(descriptor: int, limit: int, *, head: int = 0) -> Tail:
+    """At most `limit` bytes of a regular file: its end, and `head` of them from its start. Raises OSError.
+
+    What is written meanwhile is left out, so that a log that grows as it is read has an end.
+    """
+    end = os.fstat(descriptor).st_size
+    start = _first_data(descriptor, end)
+    size = end - start
+    if size <= limit:
+        data = _take(descriptor, start, size)
+        return Tail(data.lstrip(b"\0") if start == 0 else data, size, cut=False)
+    first = _until_last_line(_take(descriptor, start, min(head, limit // 2))) if head > 0 else b""
+    rest = _from_first_line(_take(descriptor, end - (limit - len(first)), limit - len(first)))
+    return Tail(first + LOST + rest.lstrip(b"\0"), size, cut=True)
+
+
+def inflate(descriptor: int, limit: int, *, head: int = 0) -> Tail:
+    """The same of a gzip file; a damaged one as far as it goes. Raises OSError."""
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    first, last, size, offset = b"", b"", 0, 0
+    while size < limit * MAX_INFLATED and (piece := os.pread(descriptor, _PIECE // 8, offset)):
+        offset += len(piece)
+        try:
+            text = unpacker.decompress(piece, limit)
+        except zlib.error:
+            break
+        size += len(text)
+        if len(first) < head:
+            first += text[: head - len(first)]
+        last = (last + text)[-limit:]
+    if size <= limit:
+        return Tail(last, size, cut=False)
+    first = _until_last_line(first)
+    return Tail(first + LOST + _from_first_line(last[len(first) :]), size, cut=True)
+
+
+def _first_data(descriptor: int, end: int) -> int:
+    """Where a file begins that was truncated under its writer; some file systems cannot tell."""
+    try:
+        return min(os.lseek(descriptor, 0, os.SEEK_DATA), end) if end > 0 else 0
+    except OSError:
+        return 0
+
+
+def _take(descriptor: int, offset: int, size: int) -> bytes:
+    pieces: list[bytes] = []
+    while size > 0 and (piece := os.pread(descriptor, min(size, _PIECE), offset)):
+        pieces.append(piece)
+        offset += len(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def _from_first_line(data: bytes) -> bytes:
+    at = data.find(b"\n", 0, _LONGEST_LINE)
+    return data[at + 1 :] if at >= 0 else data
+
+
+def _until_last_line(data: bytes) -> bytes:
+    return data[: data.rfind(b"\n") + 1]
