@@ -63,7 +63,7 @@ def _merge(found: list[dict[str, object]], entry: dict[str, object]) -> None:
 def _up(mount: Path, path: str, read: object) -> list[dict[str, object]]:
     """A group that cannot be seen from here (another namespace's path) stands for what is mounted: one's own."""
     assert callable(read)
-    own = PurePosixPath("/", *(part for part in PurePosixPath(path).parts if part not in ("/", "..")))
+    own = PurePosixPath("/", *(part for part in PurePosixPath(path).parts if part not in ("/", "//", "..")))
     if not (mount / str(own).lstrip("/")).is_dir():
         own = PurePosixPath("/")
     found: list[dict[str, object]] = []

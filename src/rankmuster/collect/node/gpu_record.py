@@ -13,6 +13,9 @@ from rankmuster.evidence.pci import bus_id
 
 SCHEMA = "rankmuster.gpus/1"
 
+VALUES = frozenset({"sm_util_percent", "power_w", "sm_clock_mhz", "nvlink_tx_kib", "nvlink_rx_kib"})
+"""A sample without any of these says nothing: the GPU, or this program's rights, give nothing away."""
+
 MAX_SAMPLES = 20_000
 """Rows kept of all GPUs together: eight of them for twenty minutes at two a second. Later ones are left out."""
 
@@ -30,6 +33,8 @@ class GpuRecord:
     _gpus: dict[int, dict[str, Any]] = field(default_factory=dict)
     _rows: list[dict[str, Any]] = field(default_factory=list)
     _slow: dict[int, tuple[str, float]] = field(default_factory=dict)
+    _answered: set[int] = field(default_factory=set)
+    _errors: dict[int, str] = field(default_factory=dict)
 
     def take(self, line: Mapping[str, Any]) -> None:
         """One line of the child."""
@@ -41,7 +46,11 @@ class GpuRecord:
             self.unusable = dict(line)
         elif isinstance(gpu, int) and kind == "sample":
             self._slow.pop(gpu, None)
-            if len(self._rows) < MAX_SAMPLES:
+            self._answered.add(gpu)
+            self._errors.pop(gpu, None)
+            if "error" in line:
+                self._errors[gpu] = str(line["error"])
+            if len(self._rows) < MAX_SAMPLES and not VALUES.isdisjoint(line):
                 self._rows.append({key: value for key, value in line.items() if key != "kind"})
         elif isinstance(gpu, int) and kind == "slow":
             self._slow[gpu] = (str(line.get("call")), float(line.get("seconds", 0.0)))
@@ -66,30 +75,17 @@ class GpuRecord:
         """Rows so far."""
         return len(self._rows)
 
-    @property
-    def rounds(self) -> int:
-        """Samples of the GPU that has the fewest, of those that answered at all."""
-        per_gpu: dict[int, int] = {}
-        for row in self._rows:
-            per_gpu[row["gpu"]] = per_gpu.get(row["gpu"], 0) + 1
-        return min(per_gpu.values(), default=0)
-
     def hanging(self) -> dict[int, str]:
         """GPU -> what it has not answered, for those that hang now."""
         told = {gpu: f"{call} for {seconds:.0f} s" for gpu, (call, seconds) in self._slow.items()}
-        answered = {row["gpu"] for row in self._rows} | {gpu for gpu, entry in self._gpus.items() if "error" in entry}
+        answered = self._answered | {gpu for gpu, entry in self._gpus.items() if "error" in entry}
         silent = {gpu: "anything" for gpu in range(self.count or 0) if gpu not in answered}
         return {**silent, **told}
 
     def errors(self) -> dict[int, str]:
         """GPU -> what NVML says instead of answers, at the last look."""
-        found = {gpu: str(entry["error"]) for gpu, entry in self._gpus.items() if "error" in entry}
-        for row in self._rows:
-            if "error" in row:
-                found[row["gpu"]] = str(row["error"])
-            elif self._gpus.get(row["gpu"], {}).get("error") is None:
-                found.pop(row["gpu"], None)
-        return found
+        at_start = {gpu: str(entry["error"]) for gpu, entry in self._gpus.items() if "error" in entry}
+        return {**at_start, **self._errors}
 
     def translation(self, target: Target | None) -> PidMap:
         """How the pids of all samples are written."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.node.sys_files import names, read_text
 
-_DRIVER = re.compile(r"Kernel Module[^0-9]{0,80}(\d{3}\.\d{1,3}(?:\.\d{1,3})?)")
+_DRIVER = re.compile(r"Kernel Module[^\n]{0,80}? (\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")
 
 
 def kernel(machine: Machine) -> dict[str, object]:
