@@ -10,7 +10,6 @@ from enum import Enum
 from pathlib import Path
 
 from rankmuster.collect.flight.below_root import located, read_up_to, reopened
-from rankmuster.diagnose.flight_groups import infer_rank
 from rankmuster.evidence import flight_json, flight_pickle
 from rankmuster.evidence.blob import Blob
 from rankmuster.model.flight import FlightDump
@@ -94,7 +93,7 @@ def read_dump(root: Path, path: str, *, check: bool = True) -> DumpFile:
         shape=shape,
         newest=columns.newest_ns / 1e9 if columns is not None and columns.newest_ns > 0 else None,
         entries=len(columns) if columns is not None else None,
-        content_rank=infer_rank(dump) if dump is not None else None,
+        content_rank=_content_rank(dump) if dump is not None else None,
         why=why,
     )
 
@@ -107,6 +106,13 @@ def version_of(root: Path, path: str) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_mtime_ns, found.st_size
+
+
+def _content_rank(dump: FlightDump) -> int | None:
+    """The only rank that is a member of all its groups. (Sends name ranks too, but as their group numbers them.)"""
+    members = [set(group.members) for group in dump.columns.groups if group.members]
+    shared = set.intersection(*members) if members else set()
+    return shared.pop() if len(shared) == 1 else None
 
 
 def looks_like_dump(path: str, data: bytes) -> bool:

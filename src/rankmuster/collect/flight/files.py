@@ -99,7 +99,7 @@ class _Taking:
     def _decide(self) -> Decision:
         """Watches the files until it is known whether the ranks may be asked."""
         wishes, board = self._scene.wishes, self._scene.board
-        if all(recorder.why_not_asked() for recorder in self._recorders):
+        if all(recorder.why_not_asked() or self._fresh(recorder) for recorder in self._recorders):
             return decide(wishes, None, last=True) or Decision(True, "")  # there is nobody to ask
         patience = self._deadline.within(self._deadline.remaining() * ASSESSMENT_SHARE)
         while True:
@@ -109,12 +109,18 @@ class _Taking:
                 return decision
             self._shelf.own()
 
+    def _fresh(self, recorder: Recorder) -> bool:
+        """Whether a dump of this moment is there already."""
+        written = self._shelf.written(recorder)
+        return written is not None and self._scene.now() - written < FRESH_SECONDS
+
     def _wants(self, recorder: Recorder) -> bool:
         """Whether a dump of this process would be news, and it could write one."""
-        written = self._shelf.written(recorder)
-        if written is not None and self._scene.now() - written < FRESH_SECONDS:
+        if self._fresh(recorder):
             return False
         why = recorder.why_not_asked() or why_not_running(state_of(self._proc, recorder.process))
+        if why is None and recorder.pipe is not None and self._shelf.dead(recorder.process.root, recorder.pipe):
+            why = "the folder of its pipe does not answer"
         if why is not None:
             self._missing[recorder] = why
         return why is None

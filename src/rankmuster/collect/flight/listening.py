@@ -14,7 +14,7 @@ MAX_TABLE_BYTES = 16 << 20
 
 _SOCKET = re.compile(r"socket:\[(\d+)\]")
 _LISTEN = "0A"  # TCP_LISTEN
-_UNIX_LISTENS = 0x10000  # __SO_ACCEPTCON
+_UNIX_LISTENS = "00010000"  # __SO_ACCEPTCON, the only flag that is shown
 _UNIX_FIELDS = 7
 
 
@@ -62,7 +62,10 @@ def _ports(lines: list[str], inodes: set[str]) -> frozenset[int]:
     for line in lines:
         fields = line.split()
         if len(fields) > 9 and fields[3] == _LISTEN and fields[9] in inodes:
-            found.add(int(fields[1].rpartition(":")[2], 16))
+            try:
+                found.add(int(fields[1].rpartition(":")[2], 16))
+            except ValueError:  # cut at the bound
+                continue
     return frozenset(found)
 
 
@@ -70,6 +73,6 @@ def _paths(lines: list[str], inodes: set[str]) -> frozenset[str]:
     found = set()
     for line in lines:
         fields = line.split(None, _UNIX_FIELDS)
-        if len(fields) == _UNIX_FIELDS + 1 and fields[6] in inodes and int(fields[3], 16) & _UNIX_LISTENS:
+        if len(fields) == _UNIX_FIELDS + 1 and fields[6] in inodes and fields[3] == _UNIX_LISTENS:
             found.add(fields[7])
     return frozenset(found)

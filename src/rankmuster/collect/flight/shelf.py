@@ -73,7 +73,7 @@ class Shelf:
         """Leaves out folders that do not answer: everything that touches them would wait for ever."""
         folders: dict[tuple[Path, str], None] = {}
         for recorder in self._recorders:
-            for path in (*recorder.dumps, *recorder.prefixes):
+            for path in (*recorder.dumps, *recorder.prefixes, *([recorder.pipe] if recorder.pipe else [])):
                 folders[(recorder.process.root, _folder(path))] = None
         keys = list(folders)
         answers = all_within(self._deadline.within(FOLDER_SECONDS), [partial(names_below, *key) for key in keys])
@@ -84,6 +84,10 @@ class Shelf:
             elif isinstance(answer, OSError) and answer.errno not in (errno.ENOENT, errno.ENOTDIR):
                 self.denied |= isinstance(answer, PermissionError)
                 self.troubles[key[1]] = f"the folder cannot be listed ({answer.strerror})"
+
+    def dead(self, root: Path, path: str) -> bool:
+        """Whether the path lies in a folder that did not answer."""
+        return (root, _folder(path)) in self._dead
 
     def version(self, recorder: Recorder) -> tuple[int, int] | None:
         """The version of the newest dump that was taken of this process."""
@@ -127,7 +131,7 @@ class Shelf:
         for recorder in self._recorders:
             for prefix in recorder.prefixes:
                 root = recorder.process.root
-                if (root, _folder(prefix)) in self._dead:
+                if self.dead(root, prefix):
                     continue
                 try:
                     place = os.stat(root)
@@ -158,7 +162,7 @@ class Shelf:
     ) -> int:
         """Takes the file if there is a new version of it; how many bytes were taken."""
         key = (root, path, recorder.process.pid if recorder is not None else 0)
-        if (root, _folder(path)) in self._dead:
+        if self.dead(root, path):
             return 0
         try:
             version = version_of(root, path)

@@ -35,8 +35,9 @@ def outcome(
     others = {item.rank for item in taken if not item.own and item.rank is not None}
     parts = []
     if own:
-        ranks = ranks_text(item.rank for item in own if item.rank is not None)
-        parts.append(f"{len(own)} dump(s) of {ranks} of this node's {len(recorders)} taken")
+        known = [item.rank for item in own if item.rank is not None]
+        whose = f"{ranks_text(known)} of this node's {len(recorders)}" if known else "processes without a known rank"
+        parts.append(f"{len(own)} dump(s) of {whose} taken")
     if others:
         parts.append(f"dumps of {ranks_text(others)} of other nodes lay beside them")
     if not taken:
