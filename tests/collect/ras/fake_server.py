@@ -183,6 +183,8 @@ class FakeServer:
                 serve_era(self, connection, self.era)
         except OSError:
             pass  # the client left, or the test is over
+        finally:
+            connection.close()
 
     # Pieces for handlers
 

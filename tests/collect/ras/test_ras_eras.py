@@ -12,41 +12,54 @@ from ras_scene import Stage, ready
 from rankmuster.collect.outcome import Ending
 from rankmuster.model.ras import RasEvent, RasPoll
 
+STORIES = {"rank-killed": KILLED_PIDS, "rank-stops-calling": STOPPED_PIDS}
 
-@pytest.mark.parametrize("story", ["rank-killed", "rank-stops-calling"])
-@pytest.mark.parametrize("release", ERAS)
-def test_two_polls_are_kept_raw_and_read_back(tmp_path, release, story):
+
+@pytest.fixture(scope="module", params=[(release, story) for release in ERAS for story in STORIES], ids="-".join)
+def run(request, tmp_path_factory):
+    """(era, server, stage, outcome) of one collect, of a job that had stopped."""
+    release, story = request.param
     served = era(release, story)
     with FakeServer(served) as server:
-        stage = Stage(tmp_path, server.port, release=release)
-        stage.pids = KILLED_PIDS if story == "rank-killed" else STOPPED_PIDS
+        stage = Stage(tmp_path_factory.mktemp("ras"), server.port, release=release)
+        stage.pids = STORIES[story]
         outcome = stage.collect(ready(stage.scene()))
+    return served, server, stage, outcome
+
+
+def test_two_polls_are_kept_raw_and_read_back(run):
+    served, server, stage, outcome = run
     assert outcome.ending is Ending.DONE, outcome
     assert stage.replies() == [served.json or served.text] * 2
     assert server.violations == []
     polls = stage.evidence().of(RasPoll)
-    assert [(poll.answered, poll.form, poll.node) for poll in polls] == [
-        (True, "json" if served.json else "text", "node1")
-    ] * 2
-    assert {poll.nccl_version for poll in polls} == {release}
+    form = "json" if served.json else "text"
+    assert [(poll.answered, poll.form, poll.node) for poll in polls] == [(True, form, "node1")] * 2
+    assert {poll.nccl_version for poll in polls} == {served.release}
     assert not any(poll.corrupt or poll.truncated for poll in polls)
     assert all(poll.time is not None for poll in polls)
-    if story == "rank-killed":
+    if stage.pids == KILLED_PIDS:
         assert {missing.pid for poll in polls for comm in poll.communicators for missing in comm.missing} == {6226}
 
 
-@pytest.mark.parametrize("release", ERAS)
-def test_nothing_is_sent_that_a_release_does_not_have_beyond_the_probe(tmp_path, release):
-    with FakeServer(era(release)) as server:
-        stage = Stage(tmp_path, server.port, release=release)
-        stage.collect(ready(stage.scene()))
+def test_nothing_is_sent_that_a_release_does_not_have_beyond_the_probe(run):
+    served, server, _, _ = run
     for command in server.commands:
         known = command.startswith(("CLIENT PROTOCOL", "TIMEOUT", "SET FORMAT json", "VERBOSE STATUS"))
         assert known or command in ("MONITOR bogus", "MONITOR lifecycle", "CONTROL x", "DIAGNOSTICS")
     assert "TIMEOUT 0" not in server.commands
     assert server.asked == ["VERBOSE STATUS"] * 2
-    assert ("MONITOR lifecycle" in server.commands) is (era(release).monitor is not None)
-    assert server.commands.count("DIAGNOSTICS") == (era(release).diagnostics is not None)
+    assert ("MONITOR lifecycle" in server.commands) is (served.monitor is not None)
+    assert server.commands.count("DIAGNOSTICS") == (served.diagnostics is not None)
+
+
+def test_the_record_of_the_asking_is_left_in_peace_by_diagnose(run):
+    served, _, stage, _ = run
+    document = json.loads(stage.record())
+    assert document["nccl"]["releases"] == [served.release]
+    assert document["decisions"][-1]["action"] == "ask"
+    (source,) = [one for one in stage.evidence().sources if one.path.endswith("probe.json")]
+    assert source.readers == ()
 
 
 def test_two_polls_lie_as_far_apart_as_was_wished(tmp_path):
@@ -91,18 +104,6 @@ def test_busy_diagnostics_are_said_and_leave_no_query_in_vain(tmp_path):
     assert outcome.ending is Ending.DONE
     assert "BUSY" in outcome.note
     assert all(poll.answered for poll in stage.evidence().of(RasPoll))
-
-
-@pytest.mark.parametrize("release", ERAS)
-def test_the_record_of_the_asking_is_left_in_peace_by_diagnose(tmp_path, release):
-    with FakeServer(era(release)) as server:
-        stage = Stage(tmp_path, server.port, release=release)
-        stage.collect(ready(stage.scene()))
-    document = json.loads(stage.record())
-    assert document["nccl"]["releases"] == [release]
-    assert document["decisions"][-1]["action"] == "ask"
-    (source,) = [one for one in stage.evidence().sources if one.path.endswith("probe.json")]
-    assert source.readers == ()
 
 
 def test_invalid_json_of_a_report_with_missing_ranks_is_kept_as_it_is(tmp_path):

@@ -35,7 +35,7 @@ MAX_REPLY = 64 << 20
 """Bytes of a report. JSON takes some 600 a rank and communicator: 100 000 of those."""
 
 _PIECE = 1 << 16
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.05
 _GREETING = "CLIENT PROTOCOL 2"
 _GREETED = "SERVER PROTOCOL "
 
@@ -183,7 +183,7 @@ class Session:
     ) -> Reply:
         """Reads, without sending anything, until the server closes; never raises.
 
-        `stop`: asked ten times a second; True ends the reading (for streams that have no end).
+        `stop`: asked twenty times a second; True ends the reading (for streams that have no end).
         """
         begun = clock()
         pieces = [self._rest] if self._rest else []

@@ -13,7 +13,7 @@ MAX_EVENT_BYTES = 1 << 20
 """Some 4 000 events in JSON; a job that loses more processes in these seconds has no need of the rest."""
 
 END_SECONDS = 1.0
-"""For the listener to notice that it is no longer wanted; it looks ten times a second."""
+"""For the listener to notice that it is no longer wanted; it looks twenty times a second."""
 
 
 @dataclass(frozen=True, slots=True)

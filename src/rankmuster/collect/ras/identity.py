@@ -6,12 +6,15 @@ import re
 from collections.abc import Collection, Iterable
 from enum import Enum
 
+from rankmuster.evidence import ras_json, ras_text
+from rankmuster.evidence.blob import Blob
+
 _PIDS = re.compile(
     rb'"pid"\s*:\s*(\d{1,10})|\bprocess (\d{1,10}) on node |^  Process (\d{1,10}) on node ', re.MULTILINE
 )
 _RELEASE = re.compile(rb'"nccl_version"\s*:\s*"([^"\n]{1,40})"|^NCCL version (\S{1,40}) compiled with', re.MULTILINE)
 _HEAD = 8192
-_MARKS = (b'"nccl_version"', b"NCCL version", b"Job summary", b"Communicators...")
+_READERS = (ras_json.READER, ras_text.READER)
 
 
 class Whose(str, Enum):
@@ -35,9 +38,9 @@ def whose(reply: bytes, pids: Collection[int]) -> Whose:
 
 
 def is_report(reply: bytes) -> bool:
-    """Whether the bytes begin as a RAS report does, whole or not."""
-    head = reply[:_HEAD]
-    return any(mark in head for mark in _MARKS)
+    """Whether `diagnose` will take the bytes for a RAS report, whole or not: asked of its own readers."""
+    blob = Blob("reply", reply)
+    return any(reader.recognises(blob) for reader in _READERS)
 
 
 def release_text(reply: bytes) -> str | None:

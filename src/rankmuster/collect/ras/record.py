@@ -12,7 +12,7 @@ from typing import Any
 
 from rankmuster.collect.ras.client import Attempt
 from rankmuster.collect.ras.policy import Decision
-from rankmuster.collect.ras.poll import Poll
+from rankmuster.collect.ras.poll import Poll, Result
 from rankmuster.collect.ras.probe import Abilities
 from rankmuster.collect.ras.version import NcclVersion
 
@@ -20,6 +20,9 @@ SCHEMA = "rankmuster.ras-query/1"
 
 MAX_FOREIGN_REPLY = 64 << 10
 """Bytes kept of another job's reply: enough to see whose it is."""
+
+MAX_ODD_REPLY = 2 << 10
+"""Bytes kept of what came instead of a report: enough to see what it is."""
 
 
 @dataclass(slots=True)
@@ -82,6 +85,8 @@ class Record:
                 "seconds": round(poll.reply.seconds, 4),
                 "bytes": len(poll.reply.data),
             }
+            if poll.result is Result.REFUSED:
+                entry["reply"] = poll.reply.data[:MAX_ODD_REPLY].decode("ascii", errors="backslashreplace")
         self.polls.append(entry)
 
     def another(self, poll: Poll) -> None:
