@@ -15,10 +15,11 @@ from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.outcome import Ending
 from rankmuster.collect.ras import client, collector
 from rankmuster.collect.ras.address import AddressUnusable, Endpoint, addresses, endpoint
-from rankmuster.collect.ras.client import Broken, Ended, Met, NoAnswer, Service, summary
+from rankmuster.collect.ras.attempts import Met, NoAnswer, summary
+from rankmuster.collect.ras.client import Broken, Ended, Service
 from rankmuster.collect.ras.identity import Whose, is_report, release_text, whose
 from rankmuster.collect.ras.keep import Shelf
-from rankmuster.collect.ras.poll import server_timeout
+from rankmuster.collect.ras.poll import patience, server_timeout
 from rankmuster.collect.sink import Store
 from rankmuster.evidence import names
 from rankmuster.model.ras import RasPoll
@@ -151,6 +152,14 @@ def test_a_report_to_a_broken_connection_is_no_exception():
 )
 def test_the_service_gives_up_before_we_do_and_never_never(seconds, factor, sent):
     assert server_timeout(seconds, factor) == sent
+
+
+@pytest.mark.parametrize(
+    ("remaining", "looks", "factor", "seconds"),
+    [(19, 2, 1, 9.5), (10, 2, 1, 6.5), (10, 1, 1, 10), (5, 2, 1, 5), (1, 2, 1, 1), (19, 2, 3, 16.5), (0, 2, 1, 0)],
+)
+def test_two_looks_share_the_time_and_each_is_long_enough(remaining, looks, factor, seconds):
+    assert patience(remaining, looks, factor) == seconds
 
 
 def test_whose_reply_it_is():

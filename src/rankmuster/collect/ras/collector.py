@@ -11,13 +11,14 @@ from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.ras import locate, outcomes
 from rankmuster.collect.ras.address import AddressUnusable
-from rankmuster.collect.ras.client import Broken, Met, NoAnswer, Service
+from rankmuster.collect.ras.attempts import Met, NoAnswer
+from rankmuster.collect.ras.client import Broken, Service
 from rankmuster.collect.ras.diagnostics import ask_diagnostics
 from rankmuster.collect.ras.events import Listener
 from rankmuster.collect.ras.keep import Shelf
 from rankmuster.collect.ras.namespace import NamespaceClosed
 from rankmuster.collect.ras.policy import Action, Decision, decide, in_init
-from rankmuster.collect.ras.poll import LEAST_SECONDS, Poll, Result, ask_status
+from rankmuster.collect.ras.poll import LEAST_SECONDS, Poll, Result, ask_status, patience
 from rankmuster.collect.ras.probe import Abilities, probe
 from rankmuster.collect.ras.record import Record
 from rankmuster.collect.ras.release import Span
@@ -224,7 +225,8 @@ class _Query:
                 break
             if misses and self._deadline.remaining() < LEAST_SECONDS:
                 break
-            poll = ask_status(service, self._deadline, pids=pids, allows=self._allows, factor=factor)
+            until = self._deadline.within(patience(self._deadline.remaining(), self._wanted - len(polls), factor))
+            poll = ask_status(service, until, pids=pids, allows=self._allows, factor=factor)
             self._record.polled(poll, self._shelf.poll(poll))
             if poll.result in (Result.ANOTHERS, Result.UNSAFE):
                 anothers += poll.result is Result.ANOTHERS

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.ras.client import Broken, Ended, NoAnswer, Service
+from rankmuster.collect.ras.attempts import NoAnswer
+from rankmuster.collect.ras.client import Broken, Ended, Service
 from rankmuster.collect.ras.namespace import NamespaceClosed
 
 MAX_DIAGNOSTICS = 4 << 20

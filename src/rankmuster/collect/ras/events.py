@@ -6,7 +6,8 @@ import threading
 from dataclasses import dataclass
 
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.ras.client import Broken, Ended, NoAnswer, Service
+from rankmuster.collect.ras.attempts import NoAnswer
+from rankmuster.collect.ras.client import Broken, Ended, Service
 from rankmuster.collect.ras.namespace import NamespaceClosed
 
 MAX_EVENT_BYTES = 1 << 20

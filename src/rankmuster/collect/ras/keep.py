@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rankmuster.collect.ras.client import Attempt
+from rankmuster.collect.ras.attempts import Attempt
 from rankmuster.collect.ras.policy import Form
 from rankmuster.collect.ras.poll import Poll, Result
 from rankmuster.collect.sink import Sink, safe_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rankmuster.collect.outcome import Ending, Outcome
-from rankmuster.collect.ras.client import Attempt, Met, summary
+from rankmuster.collect.ras.attempts import Attempt, Met, summary
 from rankmuster.collect.ras.identity import release_text
 from rankmuster.collect.ras.policy import Action, Decision
 from rankmuster.collect.ras.poll import Poll, Result, told

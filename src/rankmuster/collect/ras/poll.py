@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.ras.client import Attempt, Broken, Ended, Met, NoAnswer, Reply, Service, summary
+from rankmuster.collect.ras.attempts import Attempt, Met, NoAnswer, summary
+from rankmuster.collect.ras.client import Broken, Ended, Reply, Service
 from rankmuster.collect.ras.identity import Whose, is_report, whose
 from rankmuster.collect.ras.policy import Form
 from rankmuster.collect.ras.probe import Abilities, probe
@@ -71,6 +72,16 @@ def server_timeout(seconds: float, factor: float = 1.0) -> int:
     """
     room = seconds - SLACK_SECONDS - HARD_SECONDS * max(factor, 1.0)
     return max(1, min(SOFT_SECONDS, int(room)))
+
+
+def patience(remaining: float, looks: int, factor: float = 1.0) -> float:
+    """Seconds that a poll may take when `looks` are still wanted in `remaining` seconds.
+
+    An even share, so that a job whose frozen member delays every report is looked at twice; but not less than the
+    service needs to give up on that member, while there is so much.
+    """
+    enough = 1 + HARD_SECONDS * max(factor, 1.0) + SLACK_SECONDS
+    return max(remaining / max(looks, 1), min(remaining, enough))
 
 
 def ask_status(

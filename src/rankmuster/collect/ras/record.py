@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rankmuster.collect.ras.client import Attempt
+from rankmuster.collect.ras.attempts import Attempt
 from rankmuster.collect.ras.policy import Decision
 from rankmuster.collect.ras.poll import Poll, Result
 from rankmuster.collect.ras.probe import Abilities
