@@ -116,3 +116,10 @@ def kind(mode: int) -> str:
         (stat.S_ISDIR, "a folder"),
     )
     return next((words for test, words in kinds if test(mode)), "a special file")
+
+
+def modified(root: Path, path: str) -> float:
+    """When the file was last written, unix seconds; raises OSError."""
+    with ExitStack() as opened:
+        found, _ = _descend(root, path, opened)
+        return os.fstat(found).st_mtime

@@ -128,18 +128,28 @@ def _openly(proc: Proc, seen: Seen, *, with_ray: bool) -> Seen:
     pid = seen.pid
     status = _allowed(lambda: proc.status(pid))
     cgroup = (_allowed(lambda: proc.read(pid, "cgroup", 65536)) or b"").decode("utf-8", "replace")
+    pod, container, unit = cgroup_names(cgroup)
     worker = bool(seen.command) and seen.command[0].startswith("ray::")
     drives = seen.known is not None and seen.known.role in (Role.SERVER, Role.ENGINE)
-    pod, container, unit = _POD.search(cgroup), _CONTAINER.search(cgroup), _UNIT.findall(cgroup)
     return replace(
         seen,
         uid=status.uid if status is not None else None,
         pids=status.pids if status is not None else (),
-        pod=pod[1].replace("_", "-") if pod else None,
-        container=container[0] if container else None,
-        unit=unit[-1] if unit else None,
+        pod=pod,
+        container=container,
+        unit=unit,
         network=_allowed(lambda: proc.link(pid, "ns/net")),
         ray_job=ray.job(proc, pid, worker=worker) if worker or (with_ray and drives) else None,
+    )
+
+
+def cgroup_names(cgroup: str) -> tuple[str | None, str | None, str | None]:
+    """(pod's UID, container's id, systemd unit) that the text of `cgroup` names."""
+    pod, container, units = _POD.search(cgroup), _CONTAINER.search(cgroup), _UNIT.findall(cgroup)
+    return (
+        pod[1].replace("_", "-") if pod else None,
+        container[0] if container else None,
+        units[-1] if units else None,
     )
 
 

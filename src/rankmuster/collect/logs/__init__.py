@@ -1,1 +1,2 @@
-"""Logs and the engine's metrics page: `nccl.NcclLogs`, `framework.FrameworkLogs`, `pages.EnginePages`."""
+"""Logs and the engine's metrics page: `nccl_logs.NcclLogs`, `framework_logs.FrameworkLogs`,
+`engine_pages.EnginePages`."""

@@ -25,18 +25,25 @@ MAX_FILES = 512
 """Logs of one collector: several a rank of the largest node."""
 PATIENCE = 2.0
 """Seconds for one read of a log, scrubbing not counted; disks that are alive take milliseconds."""
+MARGIN = 0.3
+"""Seconds before the deadline at which no further log is begun: a short one takes about a tenth."""
 HEAD_SHARE = 8
 """Of a log whose start is wanted, one part in so many is for it: NCCL's init of a process takes some 100 KiB."""
 
 
 @dataclass
 class Taking:
-    """What has been taken so far. `trouble`: what could not be read, one phrase each."""
+    """What has been taken so far.
 
-    taken: dict[str, Source] = field(default_factory=dict)
+    `cut`: logs of which only a part was taken. `empty`: logs without a byte. `trouble`: what could not be read, one
+    phrase each.
+    """
+
+    taken: dict[str, None] = field(default_factory=dict)
     cut: int = 0
     bytes: int = 0
     denied: int = 0
+    empty: int = 0
     trouble: list[str] = field(default_factory=list)
 
 
@@ -64,38 +71,38 @@ def take(
     chosen = _distinct(sources[: MAX_FILES * 2], state, deadline)[:MAX_FILES]
     if not chosen:
         return state
-    long = min(max_bytes, max(MAX_TOTAL // len(chosen), 1))
-    short = min(SHORT, long)
+    longest = min(max_bytes, max(MAX_TOTAL // len(chosen), 1))
+    passes = (SHORT, longest) if longest > SHORT else (longest,)
     paths: dict[int, str] = {}
-    whole: set[int] = set()
-    rate = 0.0
-    for limit in (short, long):
-        if limit == short and paths:
-            break
+    lengths: dict[int, int] = {}
+    done: set[int] = set()  # whole in the bundle, or hopeless
+    rate = 0.0  # seconds a byte, of the slowest log so far
+    for limit in passes:
         for number, source in enumerate(chosen):
-            if number in whole or (limit == long and number not in paths and limit != short):
+            left = deadline.before(MARGIN).remaining()
+            if number in done or left <= 0 or rate * limit > left:
                 continue
-            left = deadline.before(0.3).remaining()
-            if left <= 0 or (limit == long and long > short and rate * limit > left):
-                break
             begun = deadline.clock()
             found = _read(source, limit, state, deadline, with_head=with_head)
-            if found is None:
+            if found is None or not found.data:
+                done.add(number)
+                state.empty += found is not None
                 continue
-            looked = now()
-            rank = source.rank if prefix_rank else None
-            path = paths.get(number) or bundle_path(folder, rank, source.named)
-            known = number in paths
+            earlier = paths.get(number)
+            if earlier is not None and len(found.data) <= lengths[number]:
+                continue  # truncated since: what was taken first is more
+            lengths[number] = len(found.data)
+            wanted = earlier or bundle_path(folder, source.rank if prefix_rank else None, source.named)
+            replaced = earlier is not None
             paths[number] = sink.put(
-                path, found.data, look_time=looked, rank=source.rank, host=host, text=True, replace=known
+                wanted, found.data, look_time=now(), rank=source.rank, host=host, text=True, replace=replaced
             )
-            if not found.cut:
-                whole.add(number)
-            rate = max(rate, (deadline.clock() - begun) / max(len(found.data), 1))
-            state.taken[paths[number]] = source
-    state.cut = len(paths) - len(whole)
+            done.update([] if found.cut else [number])
+            rate = max(rate, (deadline.clock() - begun) / len(found.data))
+            state.taken[paths[number]] = None
+    state.cut = len(paths.keys() - done)
     state.bytes = sum(piece.size for piece in sink.pieces)
-    missed = len(chosen) - len(paths) - len(state.trouble)
+    missed = len(chosen) - len(paths.keys() | done)
     if missed > 0:
         state.trouble.append(f"{missed} more log(s) for which there was no time")
     return state
@@ -153,7 +160,7 @@ def _read(source: Source, limit: int, state: Taking, deadline: Deadline, *, with
     if isinstance(result, OSError):
         _complain(source, result, state)
         return None
-    return result if result.data else None
+    return result
 
 
 def outcome(state: Taking, what: str, nothing: str) -> Outcome:
@@ -164,6 +171,8 @@ def outcome(state: Taking, what: str, nothing: str) -> Outcome:
             return Outcome(Ending.DENIED, f"no {what} may be read: {trouble}; run as the instance's user or as root")
         if state.trouble:
             return Outcome(Ending.FAILED, f"no {what} could be read: {trouble}")
+        if state.empty:
+            return Outcome(Ending.NOTHING, f"{state.empty} {what} are there, and empty")
         return Outcome(Ending.NOTHING, nothing)
     note = f"{len(state.taken)} {what} with {state.bytes >> 10} KiB"
     if state.cut:

@@ -22,7 +22,6 @@ class NcclLogs:
 
     name: str = "nccl-log"
     budget_seconds: float = 12.0
-    evidence: bool = True
 
     def collect(self, scene: Scene, sink: Sink, deadline: Deadline) -> Outcome:
         """Ends of the logs first, then more of each."""

@@ -1,0 +1,54 @@
+"""A last look at the processes that were found: which have ended meanwhile, and how, where the kernel still knows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+from rankmuster.collect.find.proc import NotAllowed, Proc, Stat
+from rankmuster.collect.machine import Machine
+from rankmuster.collect.target import ProcessOfInstance, Target
+
+GONE = "X"
+"""The state of a process that is no longer listed, as the kernel's own letter for a dead one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """`target`: with the processes' states of now. `ended`: pids (ours) that lived at the first look and do not now."""
+
+    target: Target
+    ended: tuple[int, ...]
+
+
+def look_again(machine: Machine, target: Target) -> Again:
+    """The same processes now. One that is gone has the state `X`; its number may be another process's by now."""
+    proc = Proc(machine.proc)
+    now: list[ProcessOfInstance] = []
+    ended: list[int] = []
+    for process in target.processes:
+        state, status = _state(proc, process)
+        if state in (GONE, "Z") and process.state not in (GONE, "Z"):
+            ended.append(process.pid)
+        now.append(replace(process, state=state, exit_status=status if status is not None else process.exit_status))
+    return Again(replace(target, processes=tuple(now)), tuple(ended))
+
+
+def _state(proc: Proc, process: ProcessOfInstance) -> tuple[str, int | None]:
+    try:
+        stat = proc.stat(process.pid)
+    except (NotAllowed, OSError):
+        return process.state, None  # nothing new is known of it
+    if stat is None or stat.start_ticks != process.start_ticks:
+        return GONE, None
+    return stat.state, exit_code(stat)
+
+
+def exit_code(stat: Stat) -> int | None:
+    """A zombie's exit code, negative for a signal; 0 is also what the kernel says to those who may not know."""
+    if stat.state != "Z" or stat.exit_status == 0:
+        return None
+    try:
+        return os.waitstatus_to_exitcode(stat.exit_status)
+    except ValueError:
+        return None
