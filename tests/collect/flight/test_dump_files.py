@@ -98,6 +98,17 @@ def test_a_killed_rank_has_no_reader(job: Job, store: Store) -> None:
     assert "rank 1: its process has ended" in outcome.note
 
 
+def test_what_a_dead_rank_left_is_seen_through_a_peers_root(job: Job, store: Store) -> None:
+    job.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] = ""
+    job.add(os.getpid(), 0)
+    job.add(2**22 + 1, 1, root=Path("/proc/4194305/root"))
+    for rank in (0, 1):
+        job.file(rank).write_bytes(dump(time.time()))
+    outcome, taken = job.collect(store)
+    assert sorted(taken) == [path(0), path(1)]
+    assert outcome.ending is Ending.DONE
+
+
 def test_a_healthy_instance_is_not_asked(job: Job, store: Store) -> None:
     with job.torch({0: "answer"}):
         outcome, taken = job.collect(store, job.scene(assessment=HEALTHY), seconds=60)

@@ -107,8 +107,9 @@ class Shelf:
     def own(self, *, final: bool = False) -> None:
         """Takes what is new of this node's ranks. `final`: also what is not whole, since nobody will look again."""
         for recorder in self._recorders:
+            root = self._root_of(recorder)
             for path in recorder.dumps:
-                self._look(recorder.process.root, path, recorder, recorder.rank, final=final)
+                self._look(root, path, recorder, recorder.rank, final=final)
 
     def siblings(self, world_size: int | None) -> None:
         """Takes what other ranks have written beside this node's files, as far as time and bounds allow."""
@@ -124,6 +125,13 @@ class Shelf:
                     return
                 size += self._look(root, path, None, rank, users=users)
                 count += 1
+
+    def _root_of(self, recorder: Recorder) -> Path:
+        """Its own root, or a peer's once the process has gone and its root with it: what it left is still there."""
+        root = recorder.process.root
+        if root.exists():
+            return root
+        return next((peer.process.root for peer in self._recorders if peer.process.root.exists()), root)
 
     def _shared(self) -> Iterable[tuple[Path, str]]:
         """Each folder once, by whichever of the processes sees it."""
