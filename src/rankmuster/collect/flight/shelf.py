@@ -129,9 +129,9 @@ class Shelf:
     def _root_of(self, recorder: Recorder) -> Path:
         """Its own root, or a peer's once the process has gone and its root with it: what it left is still there."""
         root = recorder.process.root
-        if root.exists():
+        if os.path.exists(root):
             return root
-        return next((peer.process.root for peer in self._recorders if peer.process.root.exists()), root)
+        return next((peer.process.root for peer in self._recorders if os.path.exists(peer.process.root)), root)
 
     def _shared(self) -> Iterable[tuple[Path, str]]:
         """Each folder once, by whichever of the processes sees it."""
