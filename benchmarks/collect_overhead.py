@@ -20,6 +20,9 @@ import time
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from rankmuster.drill import overhead
 from rankmuster.drill.faults import fault_named
@@ -31,7 +34,7 @@ WARM_SECONDS = 5.0
 """After the start, before the first window: clocks, caches and allocators settle."""
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", type=Backend, choices=list(Backend), default=Backend.GLOO)
     parser.add_argument("--ranks", type=int, default=4)
@@ -67,11 +70,15 @@ def main() -> None:
     if options.output:
         options.output.write_text(text + "\n")
     print(table(report))
+    failed: list[str] = report["collects"]["failed"]
+    for failure in failed:
+        print(f"a collect failed: {failure}", file=sys.stderr)
+    return 1 if failed else 0
 
 
 def measure(
     order: Order, collect: Collect | None, folder: Path, pairs: int, seconds: float, seed: int
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Runs the job through all its windows; everything that was seen, as JSON."""
     plan = order.job_plan()
     own = folder / "job"
@@ -106,8 +113,8 @@ def measure(
                 "pair": window.pair,
                 "collecting": window.collecting,
                 "seconds": round(window.end - window.start, 2),
-                "median_step_ms": round(1e3 * float(overhead.np.median(inside.step)), 4),
-                "mean_step_ms": round(1e3 * float(overhead.np.mean(inside.step)), 4),
+                "median_step_ms": round(1e3 * float(np.median(inside.step)), 4),
+                "mean_step_ms": round(1e3 * float(np.mean(inside.step)), 4),
             }
             for window in windows
             if len((inside := times.within(window.start, window.end)).step)
@@ -116,21 +123,19 @@ def measure(
     }
 
 
-def table(report: dict[str, object]) -> str:
+def table(report: dict[str, Any]) -> str:
     """For a person."""
     lines = [f"{'pair':>4}  {'collect':>7}  {'median ms':>10}  {'mean ms':>10}"]
-    windows: list[dict[str, object]] = report["windows"]  # type: ignore[assignment]
-    for window in windows:
+    for window in report["windows"]:
         said = "yes" if window["collecting"] else "no"
         median, mean = window["median_step_ms"], window["mean_step_ms"]
         lines.append(f"{window['pair']:>4}  {said:>7}  {median:>10.3f}  {mean:>10.3f}")
-    comparison: dict[str, dict[str, float]] = report["comparison"]  # type: ignore[assignment]
     for name in ("median", "mean"):
-        ratio = comparison[name]
+        ratio = report["comparison"][name]
         change, low, high = (100 * (ratio[key] - 1) for key in ("value", "low", "high"))
         lines.append(f"{name} step time with collect: {change:+.2f} % (95 % interval {low:+.2f} to {high:+.2f} %)")
-    collects: dict[str, object] = report["collects"]  # type: ignore[assignment]
-    lines.append(f"collects: {collects['done']} done, {len(collects['failed'])} failed")  # type: ignore[arg-type]
+    collects = report["collects"]
+    lines.append(f"collects: {collects['done']} done, {len(collects['failed'])} failed")
     return "\n".join(lines)
 
 

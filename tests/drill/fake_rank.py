@@ -41,13 +41,13 @@ def main() -> None:
 
 def serve(plan: JobPlan, rank: int, tally: Tally, steps: Path) -> None:
     fault = fault_named(plan.fault)
-    number = 0
+    number, made = 0, False
     tally.running = plan.batch if rank == 0 else tally.running
     with steps.open("a") as out:
         while True:
             time.sleep(0.002)
-            if fault.when is When.ARMED and tally.armed and rank == plan.culprit:
-                tally.fault_at = tally.fault_at or time.time_ns()
+            if fault.when is When.ARMED and tally.armed and rank == plan.culprit and not made:
+                tally.fault_at, made = time.time_ns(), True
             number += plan.sync_every
             if rank == 0:
                 tally.move(steps=number, tokens=number * plan.batch)

@@ -123,7 +123,7 @@ def test_the_kernel_ends_the_ranks_when_the_parent_is_killed(tmp_path: Path) -> 
 
 def test_a_rank_whose_parent_is_another_ends_at_once(tmp_path: Path) -> None:
     environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "FAKE": "serve", "RANKMUSTER_INSTANCE": "x"}
-    line = [*FAKE_RANK, str(tmp_path), "--parent", "1"]
+    line = [*FAKE_RANK, str(tmp_path), "--parent", str(os.getppid())]
     assert subprocess.run(line, env=environment, timeout=PATIENCE, check=False).returncode == 4
 
 
@@ -152,7 +152,7 @@ def test_a_killed_rank_is_known_to_the_launchers_log_and_to_the_supervisor(make_
         until(lambda: job.exit_codes[1] is not None, "killed")
         assert job.exit_codes == {0: None, 1: -signal.SIGKILL, 2: None}
         assert at is not None
-        assert 0 <= job.exits[1][1] - at < PATIENCE
+        assert 0 <= job.exits[1].at - at < PATIENCE
         with pytest.raises(JobFailed, match="rank 1 ended before signal 9"):
             job.signal(1, signal.SIGKILL)
         until(lambda: "exitcode" in (job.folder / "logs" / "launcher.log").read_text(), "told")
@@ -184,3 +184,13 @@ def test_no_fault_needs_no_word(make_job: MakeJob) -> None:
     with make_job() as job:
         job.wait_serving(PATIENCE)
         assert job.inject(PATIENCE) is None
+
+
+def test_what_a_killed_rank_had_started_goes_with_it_and_its_peers_stay(make_job: MakeJob) -> None:
+    with make_job("child", fault="kill") as job:
+        job.wait_serving(PATIENCE)
+        children = {rank: int((job.folder / f"child{rank}").read_text()) for rank in job.pids}
+        job.inject(PATIENCE)
+        until(lambda: ended(children[1]), "rid of the killed rank's child")
+        assert not ended(children[0])
+        assert not ended(children[2])

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from rankmuster.drill.faults import Fault, When, fault_named
+from rankmuster.drill.launch import END_SECONDS, End, Launched, bound
 from rankmuster.drill.plan import LOGS, PLAN, STEPS, STORE_FD, TALLY, JobPlan
 from rankmuster.drill.surroundings import MARKER
 from rankmuster.drill.tally import RankState, Tally
-from rankmuster.drill.tether import kill_session
 
 WORKER = (sys.executable, "-u", "-m", "rankmuster.drill.worker")
 SERVER = (sys.executable, "-u", "-m", "rankmuster.drill.server")
@@ -26,8 +24,6 @@ LAUNCHER_LOG = "launcher.log"
 
 POLL_SECONDS = 0.02
 """Between two looks at what the job's processes told; the steps are not disturbed by it."""
-END_SECONDS = 10.0
-"""How long a killed process may take to be gone; one that waits in the kernel for a GPU takes seconds."""
 BACKLOG = 128
 """Connections that may wait at the store while its rank still loads torch."""
 SAID_BYTES = 1500
@@ -52,14 +48,12 @@ class DrillJob:
         self.plan, self.folder = plan, folder
         self.fault: Fault = fault_named(plan.fault)
         self.environment = {MARKER: plan.instance, **environment}
-        self.exits: dict[int, tuple[int, float]] = {}
         self.started_at = 0.0
         self.metrics_url: str | None = None
-        self._front: tuple[str, int] | None = None
         self._worker = tuple(worker)
-        self._ranks: dict[int, subprocess.Popen[bytes]] = {}
-        self._server: subprocess.Popen[bytes] | None = None
-        self._watchers: list[threading.Thread] = []
+        self._ranks: dict[int, Launched] = {}
+        self._server: Launched | None = None
+        self._front = ("", 0)
         self._tally: Tally | None = None
 
     def __enter__(self) -> DrillJob:
@@ -82,62 +76,40 @@ class DrillJob:
         (self.folder / PLAN).write_text(self.plan.to_json())
         self._tally = Tally.create(self.folder / TALLY, self.plan.ranks)
         self.started_at = time.time()
-        with _bound() as store, _bound() as front:
+        with bound() as store, bound() as front:
             store.listen(BACKLOG)
             for rank in range(self.plan.ranks):
-                self._start_rank(rank, store)
-            self._start_server(front)
+                self._ranks[rank] = self._start_rank(rank, store)
+            self._front = front.getsockname()[:2]
+            self._server = self._start_server(front)
+            self.metrics_url = f"http://{self._front[0]}:{self._front[1]}/metrics"
 
-    def _start_rank(self, rank: int, store: socket.socket) -> None:
+    def _start_rank(self, rank: int, store: socket.socket) -> Launched:
         count = str(self.plan.ranks)
-        own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
-        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.getsockname()[1])}
-        handed = (store.fileno(),) if rank == 0 else ()
-        more = {STORE_FD: str(store.fileno())} if rank == 0 else {}
+        more = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
+        more |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.getsockname()[1])}
+        handed: tuple[int, ...] = ()
+        if rank == 0:
+            more[STORE_FD] = str(store.fileno())
+            handed = (store.fileno(),)
         log = self.folder / LOGS / f"rank{rank}.log"
-        process = self._start(self._worker, log, {**own, **meeting, **more}, handed)
-        self._ranks[rank] = process
-        watcher = threading.Thread(target=self._watch, args=(rank, process), daemon=True)
-        watcher.start()
-        self._watchers.append(watcher)
+        return Launched(self._line(self._worker), self._environment(more), log, handed, partial(self._ended, rank))
 
-    def _start_server(self, front: socket.socket) -> None:
-        host, port = front.getsockname()[:2]
-        options = ("--fd", str(front.fileno()), "--host", host, "--port", str(port))
+    def _start_server(self, front: socket.socket) -> Launched:
+        options = ("--fd", str(front.fileno()), "--host", self._front[0], "--port", str(self._front[1]))
         log = self.folder / LOGS / LAUNCHER_LOG
-        self._server = self._start(SERVER, log, {}, (front.fileno(),), options)
-        self._front = (host, port)
-        self.metrics_url = f"http://{host}:{port}/metrics"
+        return Launched([*self._line(SERVER), *options], self._environment({}), log, (front.fileno(),))
 
-    def _start(
-        self,
-        command: Sequence[str],
-        log: Path,
-        more: Mapping[str, str],
-        handed: tuple[int, ...],
-        options: tuple[str, ...] = (),
-    ) -> subprocess.Popen[bytes]:
-        line = [*command, str(self.folder), "--parent", str(os.getpid()), *options]
-        with log.open("ab") as out:
-            return subprocess.Popen(  # noqa: S603  # our own programs
-                line,
-                env={**os.environ, **self.environment, **more},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                pass_fds=handed,
-                start_new_session=True,
-            )
+    def _line(self, command: Sequence[str]) -> list[str]:
+        return [*command, str(self.folder), "--parent", str(os.getpid())]
 
-    def _watch(self, rank: int, process: subprocess.Popen[bytes]) -> None:
-        """Notes when a rank ends, and says so in the launcher's log in the words of torchrun."""
-        code = process.wait()
-        ended = time.time()
-        self.exits[rank] = (code, ended)
-        stamp = datetime.fromtimestamp(ended).strftime("%m%d %H:%M:%S.%f")
-        line = (
-            f"E{stamp} {os.getpid()} launcher.py:1] failed (exitcode: {code}) local_rank: {rank} (pid: {process.pid})"
-        )
+    def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        return {**os.environ, **self.environment, **more}
+
+    def _ended(self, rank: int, pid: int, end: End) -> None:
+        """Says in the launcher's log that a rank ended, in the words of torchrun."""
+        stamp = datetime.fromtimestamp(end.at).strftime("%m%d %H:%M:%S.%f")
+        line = f"E{stamp} {os.getpid()} launcher.py:1] failed (exitcode: {end.code}) local_rank: {rank} (pid: {pid})"
         with (self.folder / LOGS / LAUNCHER_LOG).open("a") as log:
             log.write(f"{line} of binary: {self._worker[0]}\n")
 
@@ -159,9 +131,14 @@ class DrillJob:
         return self._server.pid if self._server else None
 
     @property
+    def exits(self) -> dict[int, End]:
+        """The ranks that have ended, and how."""
+        return {rank: process.end for rank, process in self._ranks.items() if process.end is not None}
+
+    @property
     def exit_codes(self) -> dict[int, int | None]:
         """None: still there. -N: ended by signal N."""
-        return {rank: self.exits[rank][0] if rank in self.exits else None for rank in self._ranks}
+        return {rank: process.end.code if process.end else None for rank, process in self._ranks.items()}
 
     @property
     def steps(self) -> int:
@@ -211,14 +188,13 @@ class DrillJob:
         """Sends a signal to one rank; raises JobFailed when that rank has ended."""
         if rank in self.exits:
             raise JobFailed(f"rank {rank} ended before signal {number} ({self._story(rank)})")
-        os.kill(self._ranks[rank].pid, number)
+        self._ranks[rank].signal(number)
 
     def _serves(self, steps: int) -> bool:
         return self._all(RankState.SERVING) and self.tally.steps >= steps and self._answers()
 
     def _answers(self) -> bool:
         """Whether the front end takes connections."""
-        assert self._front is not None
         try:
             socket.create_connection(self._front, timeout=1.0).close()
         except OSError:
@@ -242,15 +218,15 @@ class DrillJob:
     def _where(self) -> str:
         states = ", ".join(
             f"rank {rank} {self.tally.state(rank).name.lower()}"
-            + (f" (ended with {self.exits[rank][0]})" if rank in self.exits else "")
+            + (f" (ended with {self.exits[rank].code})" if rank in self.exits else "")
             for rank in range(self.plan.ranks)
         )
         slowest = min(range(self.plan.ranks), key=lambda rank: self.tally.state(rank))
         return f"{states}, {self.tally.steps} steps; {self._story(slowest)}"
 
     def _story(self, rank: int) -> str:
-        code = self.exits[rank][0] if rank in self.exits else None
-        how = f"ended with status {code}" if code is not None else "is still there"
+        end = self._ranks[rank].end
+        how = f"ended with status {end.code}" if end is not None else "is still there"
         try:
             said = (self.folder / LOGS / f"rank{rank}.log").read_bytes()[-SAID_BYTES:].decode(errors="replace").strip()
         except OSError as error:
@@ -262,18 +238,13 @@ class DrillJob:
 
         Raises JobFailed when one is not gone after `END_SECONDS`.
         """
-        server = [self._server] if self._server else []
-        for process in (*self._ranks.values(), *server):
-            kill_session(process.pid)
-        for watcher in self._watchers:
-            watcher.join(END_SECONDS)
-        for process in server:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(END_SECONDS)
+        processes = [*self._ranks.values(), *([self._server] if self._server else [])]
+        for process in processes:
+            process.kill()
+        left = [process.pid for process in processes if not process.gone()]
         if self._tally is not None:
             self._tally.close()
             self._tally = None
-        left = [process.pid for process in (*self._ranks.values(), *server) if process.returncode is None]
         if left:
             raise JobFailed(f"pids {left} were killed and are not gone after {END_SECONDS:.0f} s: held in the kernel")
 
@@ -287,18 +258,11 @@ class DrillJob:
             "processes": [
                 {
                     "rank": rank,
-                    "pid": pid,
+                    "pid": process.pid,
                     "host": socket.gethostname().split(".")[0],
-                    "exit_code": self.exit_codes[rank],
-                    "exited_at": self.exits[rank][1] if rank in self.exits else None,
+                    "exit_code": process.end.code if process.end else None,
+                    "exited_at": process.end.at if process.end else None,
                 }
-                for rank, pid in self.pids.items()
+                for rank, process in self._ranks.items()
             ],
         }
-
-
-def _bound() -> socket.socket:
-    """A socket on loopback with a port of its own: nobody else can take it before it is used."""
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    made.bind(("127.0.0.1", 0))
-    return made

@@ -77,6 +77,6 @@ class JobPlan:
 
     @classmethod
     def small(cls, instance: str, ranks: int, **more: Any) -> JobPlan:
-        """The gloo job for a machine of two cores."""
+        """The gloo job for a machine of two cores, with torch's worker servers (torch 2.10 and later)."""
         sizes: dict[str, Any] = {"layers": 3, "hidden": 64, "vocab": 128, "batch": 4, "pace_seconds": 0.01}
-        return cls(instance=instance, ranks=ranks, backend=Backend.GLOO, **{**sizes, **more})
+        return cls(instance=instance, ranks=ranks, backend=Backend.GLOO, **{"debug_server": True, **sizes, **more})

@@ -151,11 +151,15 @@ def _look(
 
 
 def collect_by_command(*options: str, deadline: int = COLLECT_DEADLINE) -> Collect:
-    """`rankmuster collect` of the job's instance, in a process of its own, with these options added."""
+    """`rankmuster collect` of the job's instance, in a process of its own, with these options added.
+
+    It is told the metrics page: that it finds an engine's by itself is no matter of this job, which is no engine's.
+    """
 
     def collect(job: DrillJob, output: Path) -> Path:
         command = ["collect", "--instance", job.plan.instance, "--output", str(output), "--deadline", str(deadline)]
-        status, _, said = _command([*command, *options], deadline + COLLECT_GRACE)
+        page = ["--metrics-url", job.metrics_url] if job.metrics_url else []
+        status, _, said = _command([*command, *page, *options], deadline + COLLECT_GRACE)
         output.with_name(output.name + ".collect.log").write_text(said)
         if not output.exists():
             raise StepFailed(f"`{' '.join(command)}` left nothing (exit status {status}); it said: {said[-800:]}")
