@@ -221,13 +221,35 @@ def test_the_pods_uid_stands_in_the_path(tmp_path: Path, path: str):
     assert cgroups.pod_uid(tmp_path) == "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
 
 
-def test_labels_are_taken_by_name(tmp_path: Path):
-    (tmp_path / "labels").write_text(
+def test_labels_are_taken_by_name():
+    labels = (
         'leaderworkerset.sigs.k8s.io/group-index="0"\napp="llm"\nsecret-token="planted"\n'
         'app.kubernetes.io/name="a \\"quoted\\" one"\nbroken line\n'
     )
-    found = identity.pod([{}], [tmp_path], "uid-1")
-    assert found == {"labels": {"leaderworkerset.sigs.k8s.io/group-index": "0", "app": "llm"}, "pod_uid": "uid-1"}
+    found = identity.pod([{}], [{"labels": labels, "name": "llm-0\n", "uid": "a\nb"}], "uid-1")
+    assert found == {
+        "labels": {"leaderworkerset.sigs.k8s.io/group-index": "0", "app": "llm"},
+        "pod_name": "llm-0",
+        "pod_uid": "uid-1",
+    }
+
+
+def test_the_downward_apis_files_are_read_below_the_processes_root_and_never_outside(
+    bench: Bench, start: Any, tmp_path: Path
+):
+    root = tmp_path / "root"
+    data = root / "etc/podinfo/..2026_11_30"
+    data.mkdir(parents=True)
+    (data / "labels").write_text('app="llm"\n')
+    (root / "etc/podinfo/..data").symlink_to("..2026_11_30")
+    (tmp_path / "outside").write_text("planted")
+    (data / "name").symlink_to(tmp_path / "outside")
+    (root / "etc/podinfo/name").symlink_to(tmp_path / "outside")
+    process = seen(start(), 0, root=root, environ={"POD_NAMESPACE": "serving"})
+    bench.collect(NodeFacts(environment={}), target=target(process), machine=Machine(HOST, etc=tmp_path / "none"))
+    assert "planted" not in bench.text("platform/node.json")
+    pod = json.loads(bench.text("platform/node.json"))["pod"]
+    assert pod == {"pod_namespace": "serving", "labels": {"app": "llm"}}
 
 
 def test_a_host_name_alone_makes_no_pod():

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from node_bench import HOST, Bench, target, worker
 
+from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.node import gpus as module
+from rankmuster.collect.node import proc_tasks
+from rankmuster.collect.node.children import run
 from rankmuster.collect.node.gpus import Gpus
 from rankmuster.collect.node.nvml_session import gpu_processes
 from rankmuster.collect.node.smi_topology import SmiTopology
@@ -196,3 +201,63 @@ def test_a_tool_that_hangs_is_asked_once(bench, tmp_path, monkeypatch):
     assert time.monotonic() - began < 4
     assert outcome.ending is Ending.FAILED
     assert outcome.note.count("did not end in time") == 1
+
+
+def test_the_child_ends_with_whoever_started_it(nvml):
+    nvml("block")
+    code = (
+        "import os\n"
+        "from rankmuster.collect.deadline import Deadline\n"
+        "from rankmuster.collect.node.nvml_session import NvmlSession\n"
+        "session = NvmlSession(seconds=60)\n"
+        "assert session.lines(Deadline.after(20))\n"
+        "print(session._process.pid, flush=True)\n"
+        "os._exit(0)\n"
+    )
+    ran = run((sys.executable, "-c", code), Deadline.after(30))
+    child = Path("/proc") / ran.output.decode().strip()
+    deadline = Deadline.after(20)
+    while not deadline.passed:
+        found = proc_tasks.stat(child)
+        if found is None or found.state in "ZX":
+            return
+    raise AssertionError("it lives on")
+
+
+@pytest.mark.parametrize(
+    ("complaint", "kept"),
+    [
+        ("Unable to determine the device handle for GPU0000:9B:00.0: GPU is lost.  Reboot the system", True),
+        ("No devices were found", False),
+        ("Failed to initialize NVML: Driver/library version mismatch", False),
+    ],
+)
+def test_of_its_complaints_only_those_of_a_gpu_are_evidence(bench, tmp_path, monkeypatch, nvml, complaint, kept):
+    nvml("no-driver")
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(f"#!/bin/sh\necho '{complaint}'\nexit 15\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    bench.collect(SmiTopology())
+    bench.collect(Gpus())
+    assert bool(bench.files) is kept
+    if kept:
+        facts = load(bench.folder).of(GpuFacts)
+        assert {fact.bus_id for fact in facts} == {"0000:9b:00"}
+
+
+def test_the_tool_stands_in_for_the_library(bench, tmp_path, monkeypatch, nvml):
+    nvml("no-driver")
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(
+        "#!/bin/sh\ncase $1 in *utilization*) echo '0, GPU-1, 00000000:9B:00.0, 100, 2, 210.5, 1980, [N/A]';;\n"
+        "*) echo 'index, name, uuid, pci.bus_id'; echo '0, NVIDIA H200, GPU-1, 00000000:9B:00.0';; esac\n"
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert bench.collect(Gpus()).ending is Ending.PARTIAL
+    evidence = load(bench.folder)
+    assert not evidence.problems
+    (track,) = evidence.of(GpuTrack)
+    assert (track.sm_percent[0], track.uuid, track.bus_id) == (100, "GPU-1", "0000:9b:00")
+    assert evidence.of(GpuFacts)[0].name == "NVIDIA H200"

@@ -140,3 +140,12 @@ def test_the_plane_speaks_without_a_supervisor():
     (plane,) = [record for record in verdict.planes if record.plane.value == "platform"]
     assert (plane.state.value, plane.note) == ("spoke", "4 processes seen from outside")
     assert culprits(verdict) == [2]
+
+
+def test_a_stopped_engine_is_told_and_accuses_no_rank():
+    blob = node(dict.fromkeys(range(2), ("S", "S")))
+    document = json.loads(blob.data)
+    document["tasks"].append({"pid": 77, "role": "engine", "name": "VLLM::EngineCore", "looks": [{"state": "T"}] * 2})
+    verdict = verdict_of([instance(2), Blob(blob.path, json.dumps(document).encode())])
+    assert culprits(verdict) == []
+    assert "Process 77 (VLLM::EngineCore) of the instance is stopped" in said(verdict)

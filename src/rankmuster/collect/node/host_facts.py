@@ -8,6 +8,7 @@ import os
 import re
 from pathlib import Path
 
+from rankmuster.collect.flight.below_root import names_below
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.node.sys_files import names, read_text
 
@@ -84,4 +85,7 @@ def shared_memory(root: Path) -> dict[str, int] | None:
 
 def uverbs_of(root: Path) -> int:
     """RDMA device files that a process can open: what is in /sys proves nothing of that."""
-    return sum(name.startswith("uverbs") for name in names(root / "dev/infiniband"))
+    try:
+        return sum(name.startswith("uverbs") for name in names_below(root, "/dev/infiniband"))
+    except OSError:
+        return 0

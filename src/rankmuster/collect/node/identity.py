@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.node.children import find_program, run
-from rankmuster.collect.node.sys_files import read_text
 
 POD_VARIABLES = ("POD_NAME", "POD_UID", "POD_NAMESPACE", "NODE_NAME", "HOSTNAME", "CONTAINER_NAME")
 GROUP_VARIABLES = (
@@ -35,7 +33,16 @@ JOB_FIELDS = (
 )
 """Of `scontrol show job`; the command, the folders, the user and the comment stay out."""
 
-MAX_VALUE = 256
+PODINFO_FILES = {
+    "labels": None,
+    "annotations": None,
+    "name": "pod_name",
+    "namespace": "pod_namespace",
+    "uid": "pod_uid",
+    "nodename": "node_name",
+}
+"""Files of the downward API by their usual names -> what they say."""
+
 _VALUE = re.compile(r"[\w.:/@,+=\[\]\-()% ]{1,256}")
 _FIELD = re.compile(r"\b([A-Z][A-Za-z]{2,24})=(\S{1,256})")
 _LABEL_LINE = re.compile(r'^([\w./\-]{1,317})="((?:[^"\\]|\\.){0,256})"$', re.M)
@@ -48,26 +55,28 @@ def _allowed(variables: Mapping[str, str], names: Iterable[str]) -> dict[str, st
     return {name: variables[name] for name in names if name in variables and _VALUE.fullmatch(variables[name])}
 
 
-def pod(environments: Iterable[Mapping[str, str]], podinfo: Iterable[Path], uid: str | None) -> dict[str, object]:
+def pod(
+    environments: Iterable[Mapping[str, str]], podinfo: Iterable[Mapping[str, str]], uid: str | None
+) -> dict[str, object]:
     """Name, UID, namespace, node, group labels; empty where nothing says that this is a pod.
 
-    `environments`: likeliest first (the workers', then this program's own); `podinfo`: folders where the downward API
-    mounts its files (`labels`, `annotations`).
+    `environments`: likeliest first (the workers', then this program's own); `podinfo`: what the downward API's files
+    (`PODINFO_FILES`) hold, likeliest first.
     """
     found: dict[str, object] = {}
     for variables in environments:
         for name, value in _allowed(variables, (*POD_VARIABLES, *GROUP_VARIABLES)).items():
             found.setdefault(name.lower(), value)
     labels: dict[str, str] = {}
-    for folder in podinfo:
+    for files in podinfo:
         for file in ("labels", "annotations"):
-            for key, value in _LABEL_LINE.findall(read_text(folder / file) or ""):
+            for key, value in _LABEL_LINE.findall(files.get(file, "")):
                 if LABELS.fullmatch(key) and _VALUE.fullmatch(value):
                     labels.setdefault(key, value)
-        for file in ("name", "namespace", "uid", "nodename"):
-            said = read_text(folder / file, MAX_VALUE)
-            if said and _VALUE.fullmatch(said):
-                found.setdefault("node_name" if file == "nodename" else f"pod_{file}", said)
+        for file, meaning in PODINFO_FILES.items():
+            said = files.get(file, "").strip()
+            if meaning is not None and _VALUE.fullmatch(said):
+                found.setdefault(meaning, said)
     if labels:
         found["labels"] = labels
     if uid is not None:

@@ -6,6 +6,7 @@ switches are taken at two looks.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -17,7 +18,9 @@ from typing import Any
 
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.flight.below_root import read_below
 from rankmuster.collect.node import cgroups, clock_state, host_facts, identity, proc_tasks
+from rankmuster.collect.node.sys_files import MAX_BYTES, read_text
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.sink import Sink
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
@@ -68,6 +71,8 @@ class NodeFacts:
         self._look(document, processes, scene)
         document["cgroups"] += self._cgroups(processes, scene)
         keep()
+        self._calls(document, processes, scene)
+        keep()
         return _outcome(document, processes)
 
     def _look(self, document: dict[str, Any], processes: list[ProcessOfInstance], scene: Scene) -> None:
@@ -78,6 +83,12 @@ class NodeFacts:
             now = proc_tasks.stat(folder)
             same = now is not None and now.start_ticks == process.start_ticks
             task["looks"].append(proc_tasks.look(folder) if same else {"state": "gone"})
+
+    def _calls(self, document: dict[str, Any], processes: list[ProcessOfInstance], scene: Scene) -> None:
+        """The system call that each worker is in, last of all: to read it may wait for a process that is in execve."""
+        for task, process in zip(document["tasks"], processes, strict=True):
+            if task["looks"][-1]["state"] != "gone" and process.role is Role.WORKER:
+                task |= proc_tasks.system_call(scene.machine.proc / str(process.pid))
 
     def _details(
         self, document: dict[str, Any], processes: list[ProcessOfInstance], scene: Scene, deadline: Deadline
@@ -106,11 +117,13 @@ class NodeFacts:
 
     def _pod(self, processes: list[ProcessOfInstance], scene: Scene) -> dict[str, object]:
         own = os.environ if self.environment is None else self.environment
-        roots = dict.fromkeys(process.outside(f"/etc/{PODINFO}") for process in processes[:1])
+        files = [_podinfo_of(process) for process in processes[:1]]
+        mounted = scene.machine.etc / PODINFO
+        files.append({name: said for name in identity.PODINFO_FILES if (said := read_text(mounted / name)) is not None})
         uids = (cgroups.pod_uid(scene.machine.proc / str(process.pid)) for process in processes)
         uid = next((uid for uid in uids if uid), None)
         environments = [*(process.environ for process in processes), own]
-        return identity.pod(environments, [*roots, scene.machine.etc / PODINFO], uid)
+        return identity.pod(environments, files, uid)
 
     def _shared_memory(self, processes: list[ProcessOfInstance]) -> list[dict[str, Any]]:
         """Each /dev/shm once, with the processes that share it: ranks that do not cannot use it between them."""
@@ -128,6 +141,18 @@ class NodeFacts:
         job = said.get("slurm_job_id")
         if job is not None:
             document["slurm"] = {**said, **identity.slurm_job(str(job), deadline)}
+
+
+def _podinfo_of(process: ProcessOfInstance) -> dict[str, str]:
+    """The downward API's files below the process's root: kubelet makes them links into `..data`, and nothing else there
+    is followed out of the root."""
+    found = {}
+    for name in identity.PODINFO_FILES:
+        for path in (f"/etc/{PODINFO}/..data/{name}", f"/etc/{PODINFO}/{name}"):
+            with contextlib.suppress(OSError):
+                found[name] = read_below(process.root, path, MAX_BYTES).decode("utf-8", errors="replace")
+                break
+    return found
 
 
 def _order(target: Target | None) -> list[ProcessOfInstance]:

@@ -1,7 +1,7 @@
 """One process from outside: its state, where it waits in the kernel, what it has used. From /proc, as it is.
 
-Only files that a stuck process cannot hold up are read: `stat`, `status`, `wchan`, `syscall`, `limits`; not `cmdline`,
-`environ` or `maps`, which wait for a lock that a thread in uninterruptible sleep may hold. Source: proc(5).
+Only files that a stuck process cannot hold up are read (`system_call` aside): `stat`, `status`, `wchan`, `limits`; not
+`cmdline`, `environ` or `maps`, which wait for a lock that a thread in uninterruptible sleep may hold. Source: proc(5).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def stat(folder: Path) -> Stat | None:
 
 
 def look(folder: Path) -> dict[str, object]:
-    """What changes: state, wait channel, system call, CPU time, context switches, who traces it."""
+    """What changes: state, wait channel, CPU time, context switches, who traces it."""
     now = stat(folder)
     if now is None:
         return {"state": "gone"}
@@ -89,15 +89,18 @@ def _whole(status: int) -> bool:
 
 
 def _waits(folder: Path) -> dict[str, object]:
-    """The kernel function it sleeps in, and the number of its system call; both may be hidden (0, "running")."""
-    found: dict[str, object] = {}
+    """The kernel function it sleeps in; 0 where it runs, or where that is hidden."""
     channel = read_text(folder / "wchan", 128)
-    if channel and channel != "0" and channel.isprintable():
-        found["wchan"] = channel
+    return {"wchan": channel} if channel and channel != "0" and channel.isprintable() else {}
+
+
+def system_call(folder: Path) -> dict[str, int]:
+    """The number of the system call it is in; its arguments are addresses of its memory and stay out.
+
+    Reading it waits for a lock that a process in execve holds: ask when everything else is safe.
+    """
     call = (read_text(folder / "syscall", 256) or "").split()
-    if call and (call[0].lstrip("-").isdecimal()):
-        found["syscall"] = int(call[0])  # the arguments are addresses of its memory: left out
-    return found
+    return {"syscall": int(call[0])} if call and call[0].isascii() and call[0].lstrip("-").isdecimal() else {}
 
 
 def limits(folder: Path) -> dict[str, int | str]:

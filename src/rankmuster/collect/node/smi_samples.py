@@ -40,8 +40,7 @@ class SmiSamples:
             return None
         asked = self._ask(program, FACTS, deadline, header=True)
         if not asked.well:
-            if asked.output.strip():
-                # Its complaint ("Unable to determine the device handle for GPU ...: GPU is lost") is evidence.
+            if names_a_gpu(asked.output):
                 sink.put("topology/nvidia-smi.txt", asked.output, look_time=scene.now(), host=host, text=True)
                 return Outcome(Ending.PARTIAL, f"nvidia-smi {asked.story}; what it said is kept")
             return None
@@ -62,6 +61,12 @@ class SmiSamples:
     def _ask(self, program: str, query: str, deadline: Deadline, *, header: bool = False) -> Ran:
         form = "csv" if header else "csv,noheader,nounits"
         return run((program, f"--query-gpu={query}", f"--format={form}"), deadline.within(CALL_SECONDS))
+
+
+def names_a_gpu(output: bytes) -> bool:
+    """Whether nvidia-smi complains of one GPU, which is evidence. "No devices were found", or a library of another
+    version, may only be this program's view (a sidecar without GPUs), while the instance runs."""
+    return b"GPU is lost" in output or b"Unable to determine the device handle for" in output
 
 
 def _rows(output: bytes, host: str, time: float) -> Iterator[dict[str, Any]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.node.children import find_program, run
+from rankmuster.collect.node.smi_samples import names_a_gpu
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.sink import Sink
 
@@ -39,8 +40,7 @@ class SmiTopology:
             ran = run((program, *question), deadline.within(CALL_SECONDS), max_bytes=MAX_BYTES)
             if not ran.well:
                 failed.append(f"nvidia-smi {' '.join(question)} {ran.story}")
-                if ran.output.strip() and len(failed) == 1:
-                    # Its complaint in place of a table ("GPU is lost") is evidence of its own.
+                if names_a_gpu(ran.output) and len(failed) == 1:
                     sink.put("topology/nvidia-smi.txt", ran.output, look_time=asked_at, host=host, text=True)
             elif ran.output.strip():
                 stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(asked_at))

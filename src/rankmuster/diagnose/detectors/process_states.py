@@ -38,7 +38,13 @@ def detect(context: Context) -> list[Finding]:
     """Stopped ranks, ended ones, those stuck in the kernel, and what the node has run out of."""
     states = context.evidence.of(NodeState)
     workers = _workers(context, states)
-    return [*_stopped(context, workers), *_ended(context, workers), *_stuck(workers), *_resources(context, states)]
+    return [
+        *_stopped(context, workers),
+        *_stopped_beside(context, states),
+        *_ended(context, workers),
+        *_stuck(workers),
+        *_resources(context, states),
+    ]
 
 
 def _workers(context: Context, states: Iterable[NodeState]) -> list[_Worker]:
@@ -82,6 +88,28 @@ def _stopped(context: Context, workers: list[_Worker]) -> list[Finding]:
         scope=Scope.RANK,
     )
     return [Finding(NAME, Plane.PLATFORM, statement, evidence, accusation)]
+
+
+def _stopped_beside(context: Context, states: Iterable[NodeState]) -> list[Finding]:
+    """Engines, servers and helpers, which have no rank to be named by: all ranks may wait for one of them."""
+    found = []
+    for state in states:
+        stopped = [
+            task
+            for task in state.tasks
+            if task.rank is None
+            and task.role != "worker"
+            and task.always(TaskState.STOPPED)
+            and task.seconds >= context.limits.stopped_seconds
+        ]
+        if stopped:
+            names = ", ".join(f"{task.pid} ({task.name or task.role or 'unnamed'})" for task in stopped[:4])
+            statement = (
+                f"{verb(stopped, 'Process', 'Processes')} {names} of the instance {verb(stopped, 'is', 'are')} stopped "
+                "by a signal (state T) at every look: the ranks may wait for work that comes from there"
+            )
+            found.append(Finding(NAME, Plane.PLATFORM, statement, (state.source,)))
+    return found
 
 
 def _ended(context: Context, workers: list[_Worker]) -> list[Finding]:
