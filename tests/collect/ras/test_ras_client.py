@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+import threading
 import time
 
 import fake_server
@@ -16,6 +17,7 @@ from rankmuster.collect.outcome import Ending
 from rankmuster.collect.ras import client, collector
 from rankmuster.collect.ras.address import AddressUnusable, Endpoint, addresses, endpoint
 from rankmuster.collect.ras.attempts import Met, NoAnswer, summary
+from rankmuster.collect.ras.bounded import Late, within
 from rankmuster.collect.ras.client import Broken, Ended, Service
 from rankmuster.collect.ras.identity import Whose, is_report, release_text, whose
 from rankmuster.collect.ras.keep import Shelf
@@ -167,10 +169,20 @@ def test_whose_reply_it_is():
     assert whose(killed_json, (6224,)) is Whose.OURS
     assert whose(killed_json, (1, 2)) is Whose.ANOTHERS
     assert whose(killed_text, (6226,)) is Whose.OURS  # the missing one: text names no other
-    assert whose(killed_text, (1,)) is Whose.ANOTHERS
+    assert whose(killed_text, (6223,)) is Whose.UNSAID  # ours, and the one that it names has ended
     assert whose(capture("init-2.28.9.json"), (1,)) is Whose.UNSAID
     assert whose(killed_json, ()) is Whose.UNSAID
     assert whose(b"", (1,)) is Whose.UNSAID
+
+
+def test_a_call_that_hangs_is_left_behind():
+    release = threading.Event()
+    with pytest.raises(Late, match="not done within"):
+        within(0.1, release.wait, "hangs")
+    release.set()
+    with pytest.raises(ZeroDivisionError):
+        within(5, lambda: 1 // 0, "breaks")
+    assert within(5, lambda: 7, "works") == 7
 
 
 def test_what_is_a_report():

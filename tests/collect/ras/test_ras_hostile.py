@@ -21,6 +21,7 @@ from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.outcome import Ending
 from rankmuster.collect.ras import client, collector
 from rankmuster.collect.ras.address import Endpoint, addresses
+from rankmuster.collect.target import Role
 from rankmuster.model.ras import RasPoll
 
 SECONDS = 1.0
@@ -298,6 +299,36 @@ def test_a_reply_of_another_job_is_said_and_not_taken_for_ours(tmp_path):
     assert stage.evidence().of(RasPoll) == ()
     replies = json.loads(stage.record())["replies_of_another_job"]
     assert replies[0]["reply"].encode() == SERVED.json
+
+
+def test_a_text_report_that_names_only_who_has_ended_is_ours(tmp_path):
+    with FakeServer(era("2.27.5")) as server:
+        stage = Stage(tmp_path, server.port)
+        stage.pids = (6223, 6224, 6225)
+        assert stage.collect(ready(stage.scene())).ending is Ending.DONE
+    assert len(stage.replies()) == 2
+
+
+def test_without_known_workers_no_reply_is_taken_for_anothers(tmp_path):
+    with FakeServer(SERVED) as server:
+        stage = Stage(tmp_path, server.port)
+        stage.pids = (11,)
+        scene = stage.scene()
+        server_only = replace(scene.target.processes[0], role=Role.SERVER, rank=None)
+        target = replace(scene.target, processes=(server_only,))
+        assert stage.collect(ready(replace(scene, target=target))).ending is Ending.DONE
+
+
+def test_a_process_whose_maps_cannot_be_read_to_the_end_holds_up_nobody(tmp_path, monkeypatch):
+    monkeypatch.setattr(collector, "VERSION_SECONDS", 0.1)
+    with FakeServer(SERVED) as server:
+        stage = Stage(tmp_path, server.port)
+        maps = stage.proc / "71" / "maps"
+        os.mkfifo(maps)  # opening it waits for ever, as maps of a frozen process may
+        outcome = stage.collect(ready(stage.scene()))
+        os.close(os.open(maps, os.O_WRONLY | os.O_NONBLOCK))  # lets the thread go
+    assert outcome.ending is Ending.DONE
+    assert "could not be read" in stage.record()
 
 
 def test_ours_is_found_beside_another_job_on_the_same_port(tmp_path):

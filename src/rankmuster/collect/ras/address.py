@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import socket
-import threading
 from dataclasses import dataclass
 
 from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.ras.bounded import Late, within
 
 DEFAULT_HOST = "localhost"
 DEFAULT_PORT = 28028
@@ -95,16 +95,12 @@ def _resolved(host: str, port: int, deadline: Deadline) -> list[Address]:
     numeric = _numeric(host, port)
     if numeric:
         return numeric
-    found: list[Address] = []
 
-    def look_up() -> None:
-        try:
-            listed = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
-            return
-        found.extend(Address(family, sockaddr) for family, _, _, _, sockaddr in listed)
+    def look_up() -> list[Address]:
+        listed = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return [Address(family, sockaddr) for family, _, _, _, sockaddr in listed]
 
-    thread = threading.Thread(target=look_up, name="ras-resolve", daemon=True)
-    thread.start()
-    thread.join(deadline.within(NAME_SECONDS).remaining())
-    return list(found)
+    try:
+        return within(deadline.within(NAME_SECONDS).remaining(), look_up, "ras-resolve")
+    except (OSError, UnicodeError, Late):
+        return []

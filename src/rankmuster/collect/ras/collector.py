@@ -12,6 +12,7 @@ from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.ras import locate, outcomes
 from rankmuster.collect.ras.address import AddressUnusable
 from rankmuster.collect.ras.attempts import Met, NoAnswer
+from rankmuster.collect.ras.bounded import Late, within
 from rankmuster.collect.ras.client import Broken, Service
 from rankmuster.collect.ras.diagnostics import ask_diagnostics
 from rankmuster.collect.ras.events import Listener
@@ -35,6 +36,9 @@ RECORD_SECONDS = 0.3
 MAX_MISSES = 3
 """Polls of one query that another job may answer. With two jobs of one user on a node each poll meets ours with one
 half; a miss can cost the other job a collection."""
+
+MAX_POLLS = 50
+"""Of one query; more are a watcher's."""
 
 GAP_MARGIN = 0.02
 """Seconds on top of the gap: names hold milliseconds, and two polls that are closer than the gap count as one."""
@@ -63,7 +67,7 @@ class _Query:
         self._target = target
         self._sink = sink
         self._deadline = deadline.before(RECORD_SECONDS)
-        self._wanted = max(scene.wishes.ras_polls, 1)
+        self._wanted = min(max(scene.wishes.ras_polls, 1), MAX_POLLS)
         self._shelf = Shelf(sink, target.host or scene.machine.hostname)
         self._record = Record()
         self._services: list[Service] = []
@@ -93,9 +97,9 @@ class _Query:
         if locate.switched_off(self._target):
             value = self._target.setting("NCCL_RAS_ENABLE")
             return Outcome(Ending.NOTHING, f"RAS is switched off by NCCL_RAS_ENABLE={value}, so it was not looked for")
-        self._version = read_version(self._target, self._scene.machine, self._deadline.within(VERSION_SECONDS))
+        self._version = self._read_version()
         self._record.version(self._version)
-        if self._target.nccl_loaded is False and not self._version.mapped:
+        if self._target.nccl_loaded is False and self._version.mapped is False:
             return Outcome(Ending.NOTHING, "no process of the instance has NCCL loaded, so there is no RAS to ask")
         if self._version.candidates:
             early = self._decide(self._version.candidates)
@@ -116,6 +120,16 @@ class _Query:
         if decision.action is not Action.ASK:
             return outcomes.declined(decision)
         return self._query(place, abilities, decision)
+
+    def _read_version(self) -> NcclVersion:
+        """Reading the maps of a process waits for its memory lock, which a frozen one may hold for ever."""
+        until = self._deadline.within(VERSION_SECONDS)
+        try:
+            return within(
+                until.remaining(), lambda: read_version(self._target, self._scene.machine, until), "ras-version"
+            )
+        except Late as late:
+            return NcclVersion(notes=(f"which NCCL is mapped could not be read ({late})",))
 
     def _service(self, place: locate.Place) -> Service:
         service = place.service(self._scene)
@@ -141,7 +155,8 @@ class _Query:
                 outcome = outcomes.nobody(place.where, nobody.attempts)
                 met = {one.met for one in nobody.attempts}
                 silent = [one for one in nobody.attempts if one.met is Met.SILENT]
-                for attempt in silent or nobody.attempts[-1:]:
+                refused = [one for one in nobody.attempts if one.met is Met.REFUSED]
+                for attempt in silent or (refused or list(nobody.attempts))[-1:]:
                     self._shelf.unanswered(attempt)
                 if not met & {Met.SILENT, Met.CLOSED}:
                     return outcome
@@ -218,7 +233,9 @@ class _Query:
         service = self._service(place)
         polls: list[Poll] = []
         anothers = misses = 0
-        pids = tuple({process.inner_pid for process in self._target.processes})
+        # Of an instance whose workers were not found, no reply can be told from another's.
+        known = self._target.processes if self._target.workers else ()
+        pids = tuple({process.inner_pid for process in known})
         factor = locate.timeout_factor(self._target)
         while len(polls) < self._wanted:
             if polls and not self._wait_gap(polls[-1].at):

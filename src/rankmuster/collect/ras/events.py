@@ -41,13 +41,18 @@ class Listener:
     def start(self) -> None:
         """Begins to listen, and returns when the service has agreed (or after a moment): events of the first poll
         count."""
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # the limit on threads; the polls need none
+            self._heard = Heard(None, b"", str(error))
+            return
         self._agreed.wait(self._deadline.within(END_SECONDS).remaining())
 
     def stop(self) -> Heard:
         """Ends the listening and says what came."""
         self._wanted.set()
-        self._thread.join(self._deadline.within(END_SECONDS).remaining())
+        if self._thread.is_alive():
+            self._thread.join(self._deadline.within(END_SECONDS).remaining())
         return self._heard
 
     def _listen(self) -> None:

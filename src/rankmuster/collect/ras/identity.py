@@ -18,8 +18,9 @@ _READERS = (ras_json.READER, ras_text.READER)
 
 
 class Whose(str, Enum):
-    """OURS: it names a process of the instance. ANOTHERS: it names processes, none of them ours. UNSAID: it names none
-    (no communicator yet, or a text report of a healthy job)."""
+    """OURS: it names a process of the instance. ANOTHERS: JSON that names processes, none of them ours. UNSAID: it
+    names none (no communicator yet), or is a text report, which names only those that are missing or differ: they may
+    be on another node, or have ended, and belong to the instance all the same."""
 
     OURS = "ours"
     ANOTHERS = "anothers"
@@ -34,7 +35,9 @@ def whose(reply: bytes, pids: Collection[int]) -> Whose:
         named = True
         if pid in known:
             return Whose.OURS
-    return Whose.ANOTHERS if named and known else Whose.UNSAID
+    # JSON lists every rank of every communicator, so that the process which answered, one of this node, is among them.
+    complete = named and reply[:_HEAD].lstrip().startswith(b"{")
+    return Whose.ANOTHERS if complete and known else Whose.UNSAID
 
 
 def is_report(reply: bytes) -> bool:

@@ -50,4 +50,6 @@ class Shelf:
 
     def _error(self, at: float, error: str) -> str:
         # The form in which a plain client's exception is kept (evidence/ras_error.py).
-        return self.sink.put(self.name(at, ".error.txt"), error.encode() + b"\n", look_time=at, host=self.host)
+        return self.sink.put(
+            self.name(at, ".error.txt"), error.encode() + b"\n", look_time=at, host=self.host, text=True
+        )

@@ -11,11 +11,12 @@ import ctypes
 import errno
 import os
 import socket
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+
+from rankmuster.collect.ras.bounded import Late, within
 
 SocketMaker = Callable[[int], socket.socket]
 """Address family -> a new TCP socket. Raises OSError, or NamespaceClosed."""
@@ -71,40 +72,33 @@ def sockets_in(network: Network) -> SocketMaker:
         return own_socket
 
     def make(family: int) -> socket.socket:
-        made: list[socket.socket] = []
-        failed: list[OSError] = []
-        thread = threading.Thread(
-            target=_make_inside, args=(network.path, family, made, failed), name="ras-namespace", daemon=True
-        )
-        thread.start()
-        thread.join(ENTER_SECONDS)
-        if made:
-            return made[0]
-        if failed and failed[0].errno == errno.EAFNOSUPPORT:
-            raise failed[0]  # no IPv6 there: the caller goes on with the next address
-        raise NamespaceClosed(_why(network, failed[0] if failed else None))
+        try:
+            return within(ENTER_SECONDS, lambda: _made_inside(network.path, family), "ras-namespace")
+        except OSError as error:
+            if error.errno == errno.EAFNOSUPPORT:  # no IPv6 there: the caller goes on with the next address
+                raise
+            raise NamespaceClosed(_why(network, error.strerror or str(error))) from error
+        except Late as late:
+            raise NamespaceClosed(_why(network, str(late))) from late
 
     return make
 
 
-def _make_inside(path: Path, family: int, made: list[socket.socket], failed: list[OSError]) -> None:
+def _made_inside(path: Path, family: int) -> socket.socket:
+    """For a thread that ends with this call: it stays in the namespace."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            libc = ctypes.CDLL(None, use_errno=True)  # os.setns came with Python 3.12
-            if libc.setns(descriptor, CLONE_NEWNET) != 0:
-                code = ctypes.get_errno()
-                raise OSError(code, os.strerror(code))
-        finally:
-            os.close(descriptor)
-        made.append(socket.socket(family, socket.SOCK_STREAM))
-    except OSError as error:
-        failed.append(error)
+        libc = ctypes.CDLL(None, use_errno=True)  # os.setns came with Python 3.12
+        if libc.setns(descriptor, CLONE_NEWNET) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+    finally:
+        os.close(descriptor)
+    return socket.socket(family, socket.SOCK_STREAM)
 
 
-def _why(network: Network, error: OSError | None) -> str:
+def _why(network: Network, what: str) -> str:
     pid = network.path.parts[-3]
-    what = error.strerror if error is not None else f"it took more than {ENTER_SECONDS:.0f} s"
     return (
         f"process {pid} lives in another network namespace, where alone its RAS port can be reached, and entering it "
         f"failed ({what}); run this inside the container (kubectl exec, a sidecar of the pod), or as root with "

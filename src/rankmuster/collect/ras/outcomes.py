@@ -19,7 +19,8 @@ def declined(decision: Decision) -> Outcome:
 def nobody(where: str, attempts: Sequence[Attempt]) -> Outcome:
     """No connection was answered as RAS answers."""
     note = summary(tuple(attempts))
-    if not attempts or not all(one.met is Met.REFUSED for one in attempts):
+    met = {one.met for one in attempts}
+    if Met.REFUSED not in met or not met <= {Met.REFUSED, Met.UNREACHABLE}:  # ::1 where there is no IPv6
         return Outcome(Ending.FAILED, f"RAS did not answer at {where}: {note}")
     why = (
         "no process there has opened RAS: none has initialised NCCL yet, all have ended, or another user's job "
