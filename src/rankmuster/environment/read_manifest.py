@@ -18,7 +18,8 @@ MAX_DEPTH = 40
 MAX_NODES = 200_000
 """Values that are looked at: YAML's aliases make a small file endless."""
 
-_REFERENCE = re.compile(r"\$\([A-Za-z_][\w.-]*\)")
+_REFERENCE = re.compile(r"\$\$|\$\([A-Za-z_][\w.-]*\)")
+"""`$$` stands for one dollar sign that refers to nothing."""
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)(Ki|Mi|Gi|Ti|k|M|G|T)?")
 
@@ -154,6 +155,8 @@ def _expanded(text: str, values: Mapping[str, str], unknown: set[str]) -> tuple[
 
     def put(match: re.Match[str]) -> str:
         nonlocal dark
+        if match.group() == "$$":
+            return "$"
         name = match.group()[2:-1]
         dark = dark or name in unknown
         return values.get(name, match.group())

@@ -138,11 +138,11 @@ def _timing(environment: Mapping[str, str], rings: tuple[Ring, ...]) -> bool | N
 def _nccl_logs(evidence: Evidence, sizes: Mapping[str, int]) -> list[LogVolume]:
     """What stands up to the last line of an init or of a connection was written once."""
     ends: dict[str, LogOrigin] = {}
-    inits = (init for init in evidence.of(NcclInit) if init.phase in (InitPhase.START, InitPhase.COMPLETE))
-    for line in (*inits, *evidence.of(NcclTransport)):
-        known = ends.get(line.origin.source)
-        if known is None or line.origin.line > known.line:
-            ends[line.origin.source] = line.origin
+    once = [init.origin for init in evidence.of(NcclInit) if init.phase in (InitPhase.START, InitPhase.COMPLETE)]
+    for origin in (*once, *(transport.origin for transport in evidence.of(NcclTransport))):
+        known = ends.get(origin.source)
+        if known is None or origin.line > known.line:
+            ends[origin.source] = origin
     volumes = []
     for log in evidence.of(NcclLogFile):
         end = ends.get(log.source)

@@ -48,7 +48,7 @@ def log_level(subject: Subject) -> Iterator[Contradiction]:
         loud = [word for word in words if word in PER_CALL - {"CALL"}]
         if loud:
             yield Contradiction(
-                Severity.WARNING,
+                Severity.NOTE,  # as an incident's profile wants it
                 "log_per_call",
                 ("NCCL_DEBUG_SUBSYS",),
                 f"{', '.join(loud)} log every call outside CUDA graphs, about {costs.CALL_LOG_BYTES} bytes each",

@@ -28,13 +28,13 @@ def empty_ring(subject: Subject) -> Iterator[Contradiction]:
             f"dump on time-out is on and the ring is {how} in torch {written(subject.torch)}: dumps hold no entry",
             f"set {fix}",
         )
-    elif now.group_buffer == 0 and now.recorder_buffer:
+    elif now.group_buffer == 0 and now.recorder_buffer != 0:
+        ring = "is not known here" if now.recorder_buffer is None else f"holds {now.recorder_buffer} entries"
         yield Contradiction(
             Severity.ERROR,
             "records_without_dump",
             names,
-            f"the ring holds {now.recorder_buffer} entries and ProcessGroupNCCL's own copy of the size is 0: it "
-            "records, and never writes a dump",
+            f"the ring {ring}, and ProcessGroupNCCL's own copy of its size is 0: no dump is ever written",
             f"set {fix}",
         )
     elif now.recorder_buffer == 0:

@@ -28,7 +28,9 @@ def parse_version(text: str) -> Version:
     text = text.strip()
     if _CODE.fullmatch(text):  # X*10000 + Y*100 + Z since 2.9, X*1000 + Y*100 + Z before
         code = int(text)
-        return (code // 10000, code // 100 % 100, code % 100) if code >= 10000 else (code // 1000, code // 100 % 10)
+        if code >= 10_000:
+            return (code // 10_000, code // 100 % 100, code % 100)
+        return (code // 1000, code // 100 % 10, code % 100)
     match = _WRITTEN.fullmatch(text)
     if match is None:
         raise ValueError(f"{text[:40]!r} is no version; write it like 2.11 or 2.28.9")
