@@ -18,7 +18,7 @@ instance's, which has that number in its own namespace."""
 
 @dataclass(frozen=True, slots=True)
 class PidMap:
-    """`known`: NVML's number -> the process's own. `complete`: every worker's NVML number is known.
+    """`known`: NVML's number -> the process's own. `complete`: the NVML number of each of its processes is known.
 
     `inner`: all own numbers of the instance. `translates` False: nothing is known of the instance's numbers at NVML.
     """
@@ -53,7 +53,7 @@ def pid_map(target: Target | None, seen: Sequence[Iterable[int]]) -> PidMap:
     by_host = {process.host_pid: process.inner_pid for process in target.processes if process.host_pid is not None}
     workers = target.workers or target.processes
     if by_host:
-        return PidMap(by_host, inner, all(worker.host_pid is not None for worker in workers))
+        return PidMap(by_host, inner, all(process.host_pid is not None for process in target.processes))
     listed = {pid for pids in seen for pid in pids}
     here = {process.pid: process.inner_pid for process in target.processes}
     used = [worker for worker in workers if worker.pid in listed]
