@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -64,17 +65,49 @@ def journal(unit: str, limit: int, deadline: Deadline, program: str = "journalct
     seconds = min(JOURNAL_SECONDS, deadline.remaining())
     environ = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "SYSTEMD_COLORS": "0"}
     try:
-        done = subprocess.run(  # noqa: S603 - a fixed program; the unit is an argument of its own
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, env=environ, check=False
+        # A fixed program; the unit is an argument of its own.
+        child = subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environ
         )
     except FileNotFoundError:
         return f"{program} is not here"
-    except subprocess.TimeoutExpired:
-        return f"{program} --unit={unit} took more than {seconds:.1f} s"
     except OSError as error:
         return f"{program} cannot be started ({error.strerror})"
-    if done.returncode != 0:
-        words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        return f"{program} --unit={unit} ended with {done.returncode}" + (f": {words[0][:120]}" if words else "")
-    text = done.stdout[-limit:]
-    return text[text.find(b"\n") + 1 :] if len(done.stdout) > limit else text
+    try:
+        text, size = _last(child, limit, Deadline.after(seconds))
+        if text is None:
+            return f"{program} --unit={unit} took more than {seconds:.1f} s"
+        child.wait(1.0)
+    except subprocess.TimeoutExpired:
+        return f"{program} --unit={unit} closed its output and does not end"
+    finally:
+        _end(child)
+    if child.returncode != 0:
+        words = text.decode("utf-8", "replace").strip().splitlines()
+        return f"{program} --unit={unit} ended with {child.returncode}" + (f": {words[0][:120]}" if words else "")
+    return text[text.find(b"\n") + 1 :] if size > limit else text
+
+
+def _last(child: subprocess.Popen[bytes], limit: int, deadline: Deadline) -> tuple[bytes, int] | tuple[None, int]:
+    """The last `limit` bytes of what it writes, and how many there were; None when it does not end in time."""
+    assert child.stdout is not None
+    kept, size = b"", 0
+    poller = select.poll()
+    poller.register(child.stdout, select.POLLIN)
+    while not deadline.passed:
+        ready = poller.poll(deadline.remaining() * 1000)
+        piece = os.read(child.stdout.fileno(), 1 << 18) if ready else b""
+        if ready and not piece:
+            return kept[-limit:], size
+        size += len(piece)
+        kept += piece
+        kept = kept if len(kept) <= 2 * limit else kept[-limit:]
+    return None, size
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is None:
+        child.kill()
+        child.wait()
+    if child.stdout is not None:
+        child.stdout.close()

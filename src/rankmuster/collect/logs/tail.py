@@ -37,6 +37,7 @@ def read(descriptor: int, limit: int, *, head: int = 0) -> Tail:
     if size <= limit:
         data = _take(descriptor, start, size)
         return Tail(data.lstrip(b"\0") if start == 0 else data, size, cut=False)
+    limit = max(limit - len(LOST), 1)
     first = _until_last_line(_take(descriptor, start, min(head, limit // 2))) if head > 0 else b""
     rest = _from_first_line(_take(descriptor, end - (limit - len(first)), limit - len(first)))
     return Tail(first + LOST + rest.lstrip(b"\0"), size, cut=True)
@@ -58,8 +59,8 @@ def inflate(descriptor: int, limit: int, *, head: int = 0) -> Tail:
         last = (last + text)[-limit:]
     if size <= limit:
         return Tail(last, size, cut=False)
-    first = _until_last_line(first)
-    return Tail(first + LOST + _from_first_line(last[len(first) :]), size, cut=True)
+    first = _until_last_line(first[: limit // 2])
+    return Tail(first + LOST + _from_first_line(last[len(first) + len(LOST) :]), size, cut=True)
 
 
 def _first_data(descriptor: int, end: int) -> int:

@@ -27,6 +27,8 @@ PATIENCE = 2.0
 """Seconds for one read of a log, scrubbing not counted; disks that are alive take milliseconds."""
 MARGIN = 0.3
 """Seconds before the deadline at which no further log is begun: a short one takes about a tenth."""
+_TELLING = 64 << 10
+"""Bytes below which the time that a log took says nothing of how long more of it would take."""
 HEAD_SHARE = 8
 """Of a log whose start is wanted, one part in so many is for it: NCCL's init of a process takes some 100 KiB."""
 
@@ -68,6 +70,9 @@ def take(
 ) -> Taking:
     """Each log once, however many ways lead to it. `max_bytes`: of each. Lets SinkClosed and SinkFull through."""
     state = Taking()
+    if deadline.before(MARGIN).passed:
+        state.trouble.append(f"{len(sources)} log(s), for which there was no time")
+        return state
     chosen = _distinct(sources[: MAX_FILES * 2], state, deadline)[:MAX_FILES]
     if not chosen:
         return state
@@ -98,7 +103,7 @@ def take(
                 wanted, found.data, look_time=now(), rank=source.rank, host=host, text=True, replace=replaced
             )
             done.update([] if found.cut else [number])
-            rate = max(rate, (deadline.clock() - begun) / len(found.data))
+            rate = max(rate, (deadline.clock() - begun) / max(len(found.data), _TELLING))
             state.taken[paths[number]] = None
     state.cut = len(paths.keys() - done)
     state.bytes = sum(piece.size for piece in sink.pieces)
@@ -117,7 +122,7 @@ def _distinct(sources: Sequence[Source], state: Taking, deadline: Deadline) -> l
         except OSError as error:
             return _Known(source, None, error)
 
-    done = each(list(sources), look, patience=min(PATIENCE, deadline.remaining()), total=deadline.remaining())
+    done = each(list(sources), look, patience=PATIENCE, total=deadline.remaining())
     for source in done.stuck:
         state.trouble.append(f"{source.said} did not answer within {PATIENCE:g} s (a file server that is gone?)")
     by_key: dict[tuple[int, int], Source] = {}
@@ -152,7 +157,7 @@ def _read(source: Source, limit: int, state: Taking, deadline: Deadline, *, with
         except OSError as error:
             return error
 
-    done = each([source], work, patience=min(PATIENCE, deadline.remaining()), total=deadline.remaining())
+    done = each([source], work, patience=PATIENCE, total=deadline.remaining())
     if not done.results:
         state.trouble.append(f"{source.said} did not let itself be read within {PATIENCE:g} s")
         return None
