@@ -369,11 +369,12 @@ def mute_after_request(of: Era) -> Handler:
 
 
 def slow_drip(of: Era, seconds: float = 0.01) -> Handler:
-    """The report byte by byte."""
+    """The report byte by byte, but for its first line."""
 
     def handle(server: FakeServer, connection: socket.socket) -> None:
         if _until_report(server, connection, of):
-            for byte in _report(of):
+            connection.sendall(_report(of)[:100])  # enough to know it by
+            for byte in _report(of)[100:]:
                 connection.sendall(bytes([byte]))
                 if server.pause(seconds):
                     return
@@ -398,7 +399,7 @@ def reset_mid_reply(of: Era) -> Handler:
         if _until_report(server, connection, of):
             whole = _report(of)
             connection.sendall(whole[: len(whole) // 2])
-            time.sleep(0.1)  # a reset overtakes what has not been read
+            time.sleep(0.3)  # a reset overtakes what has not been read, and nobody is told when it has been
             reset(connection)
 
     return handle
