@@ -109,7 +109,9 @@ def build(evidence: Evidence, limits: Thresholds) -> Context:
     live = {rank: flight for rank, flight in rows.items() if not dump_facts[rank].stale}
     # An empty dump without counters (a recorder of size 0) says as much as none.
     speaking = {rank: flight for rank, flight in live.items() if len(flight.dump.columns) or flight.dump.status}
-    groups, local_groups = flight_groups.align({rank: flight.dump for rank, flight in speaking.items()})
+    groups, local_groups = flight_groups.align(
+        {rank: flight.dump for rank, flight in speaking.items()}, tuple(rank.rank for rank in roster.ranks)
+    )
     timeouts = evidence.of(WatchdogTimeout)
     table = log_rolls.augment(
         roll.build(groups, local_groups, speaking),

@@ -27,10 +27,17 @@ def infer_rank(dump: FlightDump) -> int | None:
     return own.most_common(1)[0][0] if len(own) == 1 else None
 
 
-def align(dumps: Mapping[int, FlightDump]) -> tuple[tuple[Group, ...], dict[tuple[int, int], int]]:
-    """All groups, and (rank, index in its dump) -> group key.
+WHOLE = "default_pg"
+"""How torch describes the group of `init_process_group`, which holds every rank of the job (distributed_c10d.py)."""
 
-    Where a dump has no usable table (gloo's is broken), members are inferred from who uses the same (name, desc).
+
+def align(
+    dumps: Mapping[int, FlightDump], world: tuple[int, ...] = ()
+) -> tuple[tuple[Group, ...], dict[tuple[int, int], int]]:
+    """All groups, and (rank, index in its dump) -> group key. `world`: every rank of the job, where that is known.
+
+    Where a dump has no usable table (gloo's is broken), members are inferred from who uses the same (name, desc); only
+    the whole job's group is known to hold those too who left no dump.
     """
     users: dict[tuple[str, str], set[int]] = defaultdict(set)
     told: dict[tuple[str, str], set[tuple[int, ...]]] = defaultdict(set)
@@ -43,7 +50,7 @@ def align(dumps: Mapping[int, FlightDump]) -> tuple[tuple[Group, ...], dict[tupl
     buckets: dict[tuple[int, ...], dict[int, list[tuple[int, FlightGroup]]]] = defaultdict(lambda: defaultdict(list))
     for rank, dump in dumps.items():
         for index, group in enumerate(dump.columns.groups):
-            buckets[_members(rank, group, users, told)][rank].append((index, group))
+            buckets[_members(rank, group, users, told, world)][rank].append((index, group))
 
     groups: list[Group] = []
     local: dict[tuple[int, int], int] = {}
@@ -63,12 +70,15 @@ def _members(
     group: FlightGroup,
     users: Mapping[tuple[str, str], set[int]],
     told: Mapping[tuple[str, str], set[tuple[int, ...]]],
+    world: tuple[int, ...],
 ) -> tuple[int, ...]:
     if group.members:
         return group.members
     fitting = [members for members in told[(group.name, group.desc)] if rank in members]
     if len(fitting) == 1:
         return fitting[0]
+    if group.desc == WHOLE and not fitting and users[(group.name, group.desc)] <= set(world):
+        return world
     return tuple(sorted(users[(group.name, group.desc)]))
 
 
