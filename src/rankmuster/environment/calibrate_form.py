@@ -20,7 +20,7 @@ def as_text(calibration: Calibration, width: int = WIDEST) -> str:
     names = ", ".join(plain(name) for name in calibration.bundles[:3]) + (", ..." if count > 3 else "")
     lines = _wrapped(f"calibration from {names}, for a window of {calibration.window:g} s", width, "")
     for value in calibration.values:
-        lines += ["", *_wrapped(f"{value.name}: {_number(value)} ({value.grounds.value})", width, "")]
+        lines += ["", *_wrapped(f"{value.name}: {_number(value)}", width, "")]
         lines += _wrapped(plain(value.basis), width, "  ")
         lines += _wrapped(f"costs: {value.cost}", width, "  ") if value.cost else []
         lines += _wrapped(f"would decide: {value.missing}", width, "  ") if value.missing else []
@@ -33,7 +33,7 @@ def _number(value: Value) -> str:
     if value.number is None:
         return "undecided"
     number = f"{value.number:,.0f}" if value.number == int(value.number) else f"{value.number:g}"
-    return f"{number} {value.unit}"
+    return f"{number} {value.unit} ({value.grounds.value})"
 
 
 def as_shell(calibration: Calibration) -> str:
@@ -43,7 +43,7 @@ def as_shell(calibration: Calibration) -> str:
         if value.number is None:
             lines += _wrapped(f"{value.name} is undecided; would decide: {value.missing}", WIDEST, "# ")
             continue
-        lines += _wrapped(f"{value.name}: {_number(value)} ({value.grounds.value}). {plain(value.basis)}", WIDEST, "# ")
+        lines += _wrapped(f"{value.name}: {_number(value)}. {plain(value.basis)}", WIDEST, "# ")
         lines += _wrapped(f"costs: {value.cost}", WIDEST, "#   ") if value.cost else []
         lines += [f"export {name}={shlex.quote(setting)}" for name, setting in value.variables]
         if value.name == "collective_timeout":

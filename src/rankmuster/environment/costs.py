@@ -11,7 +11,7 @@ ENTRY_SECONDS_BARE = 0.025 / 2000
 ENTRY_SECONDS_STACKS = 1.5 / 2000
 """Taking a dump with stacks: 1.2 to 1.5 s for 2000 entries (same machine); the interpreter lock is held meanwhile."""
 
-RECORDING = "recording costs at most 40 µs of the host for each collective, the call itself taken in"
+RECORDING = "at most 40 µs of the host for each collective, the call itself taken in"
 """30 to 40 µs for an all-reduce of one rank over gloo with the recorder on (torch 2.13): an upper bound."""
 
 ENTRIES_PER_SECOND = 5000

@@ -31,11 +31,11 @@ def shared_memory(subject: Subject) -> Iterator[Contradiction]:
     fix = "mount an emptyDir of medium Memory at /dev/shm, with a sizeLimit of some GiB"
     if mount is None:
         yield Contradiction(
-            Severity.ERROR,
+            Severity.WARNING,
             "small_shm",
             (),
-            f"{pod.gpus} GPUs and no volume at /dev/shm: the runtime's 64 MiB are too small for NCCL and for the "
-            "engine's queues; init fails, or a process dies of SIGBUS",
+            f"{pod.gpus} GPUs and no volume at /dev/shm: the runtime's 64 MiB are soon too small for NCCL and for the "
+            "engine's queues; init fails then, or a process dies of SIGBUS",
             fix,
         )
     elif mount.kind == "emptyDir" and not mount.memory:
