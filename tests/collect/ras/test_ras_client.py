@@ -215,7 +215,7 @@ def test_noise_never_breaks_the_collector(tmp_path, monkeypatch, where):
     monkeypatch.setattr(client, "LINE_SECONDS", 0.1)
     monkeypatch.setattr(collector, "LEAST_SECONDS", 0.1)
     served = era("2.32.3")
-    for seed in range(4):
+    for seed in range(3):
         noise = random.Random(seed)
         junk = noise.choice([noise.randbytes(40), b"{" * 3000, b"\n" * 50, b'{"nccl_version": "', b"\xff\n", b"\0"])
 
