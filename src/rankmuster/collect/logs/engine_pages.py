@@ -104,7 +104,8 @@ class EnginePages:
         for url in server.urls:
             seconds = min(self.page_seconds, deadline.before(0.2).remaining())
             if seconds <= 0:
-                server.errors.append(f"{url}: no time left")
+                server.refused = False
+                server.errors.append(f"{url}: no time left to ask")
                 return
             try:
                 page = get(url, seconds)

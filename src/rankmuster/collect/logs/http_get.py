@@ -80,32 +80,33 @@ def _once(parts: SplitResult, end: float) -> tuple[Page, str | None]:
     if left <= 0:
         raise Unanswered("there was no time left to ask")
     connection = _connection(parts, left)
+    late = "no connection came about"
     try:
         connection.connect()
         # A server that drips a byte now and then satisfies every time-out of a single read.
         cutter = threading.Timer(max(end - time.monotonic(), 0.01), _shut, (connection.sock,))
         cutter.daemon = True
         cutter.start()
+        late = "the connection was made and no answer came"
         try:
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request("GET", path, headers=_HEADERS)
             answer = connection.getresponse()
+            late = "the answer had not ended by then"
             location = answer.getheader("Location") if answer.status in (301, 302, 303, 307, 308) else None
             body = b"" if location is not None else answer.read(MAX_BODY + 1)
         finally:
             cutter.cancel()
         if time.monotonic() >= end:
-            raise Unanswered("the answer had not ended by then")
+            raise Unanswered(late)
+        if location is None and answer.length and len(body) <= MAX_BODY:
+            raise Unanswered(f"the answer broke off after {len(body)} bytes, {answer.length} before its end")
         return Page(answer.status, body[:MAX_BODY], len(body) > MAX_BODY), location
     except ConnectionRefusedError as error:
         raise Unanswered("nobody listens there", refused=True) from error
-    except TimeoutError as error:
-        raise Unanswered(
-            "the connection was made and no answer came" if connection.sock else "no connection"
-        ) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        if time.monotonic() >= end:
-            raise Unanswered("the answer had not ended by then") from error
+        if isinstance(error, TimeoutError) or time.monotonic() >= end:
+            raise Unanswered(late) from error
         raise Unanswered(f"{type(error).__name__}: {error}"[:200]) from error
     finally:
         connection.close()
