@@ -94,6 +94,8 @@ def build(
     starters = {above for pid in group if _works(table[pid]) for above in table.ancestors(pid)}
     processes = [_process(around, one, held.get(one.pid), group, starters) for one in seen]
     processes = _by_gpu(processes, found.world)
+    if not any(one.role is Role.WORKER or one.rank is not None for one in processes):
+        processes = [_with_work_inside(around, one) for one in processes]
     ranked = sorted(processes, key=lambda p: (p.rank is None, p.rank or 0, p.role is not Role.WORKER, p.pid))
     oldest = min(processes, key=lambda process: process.start_ticks)
     loaded, folders, root = _loaded(around, ranked)
@@ -185,6 +187,13 @@ def _by_gpu(processes: list[ProcessOfInstance], world: int | None) -> list[Proce
     return [
         replace(one, rank=order[one.pid], local_rank=order[one.pid]) if one.pid in order else one for one in processes
     ]
+
+
+def _with_work_inside(around: Surroundings, process: ProcessOfInstance) -> ProcessOfInstance:
+    """A server that computes by itself (LMDeploy's TurboMind, Triton): the process with the GPU is the worker."""
+    inside = process.role in (Role.SERVER, Role.ENGINE)
+    works = inside and (bool(around.gpus_of(around.table[process.pid])) or around.has_nccl(process.pid))
+    return replace(process, role=Role.WORKER) if works else process
 
 
 def exit_status(stat: Stat) -> int | None:

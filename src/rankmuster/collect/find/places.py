@@ -91,9 +91,9 @@ def _claims(processes: list[Seen]) -> dict[int, Place]:
     found: dict[int, Place] = {}
     for seen in processes:
         place = ranks.from_environ(seen.environ) if seen.environ else None
-        launcher = seen.known is not None and seen.known.role is Role.LAUNCHER
-        helper = seen.known is not None and seen.known.role is Role.HELPER
-        if place is not None and not launcher and not helper:
+        # A launcher, a helper or a server has its job's variables, and the ranks are below it.
+        ranked = seen.known is None or seen.known.role in (Role.WORKER, Role.ENGINE)
+        if place is not None and ranked:
             found[seen.pid] = place
     largest = max((place.world or 0 for place in found.values()), default=0)
     return {pid: place for pid, place in found.items() if (place.world or 0) == largest}
@@ -106,17 +106,11 @@ def _holders(table: Table, pids: list[int], on_gpu: Set[int], has_nccl: Callable
     chosen: list[int] = []
     for lineage in _lineages(table, pids):
         working = [pid for pid in lineage if not titles.is_wrapper(table[pid].command, table[pid].stat.comm)] or lineage
-        working = [pid for pid in working if not _serves(table[pid])] or working
         best = [pid for pid in working if pid in on_gpu]
         if not best and len(working) > 1:
             best = [pid for pid in working if has_nccl(pid)]
         chosen.append((best or working)[0])
-    several = [pid for pid in chosen if not _serves(table[pid])]
-    return several or chosen
-
-
-def _serves(seen: Seen) -> bool:
-    return seen.known is not None and seen.known.role is Role.SERVER
+    return chosen
 
 
 def _lineages(table: Table, pids: list[int]) -> list[list[int]]:

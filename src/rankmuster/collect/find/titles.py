@@ -142,6 +142,8 @@ def _commanded(command: tuple[str, ...]) -> Known | None:
 
 def _python(words: list[str]) -> Known | None:
     for at, word in enumerate(words):
+        if at > 0 and words[at - 1] in ("-X", "-W"):
+            continue  # what that option is set to
         if word == "-c":
             code = words[at + 1] if at + 1 < len(words) else ""
             helper = any(name in code for name in _NOT_PART)
