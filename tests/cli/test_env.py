@@ -56,8 +56,8 @@ def test_what_is_printed_passes_the_check(run: Run, tmp_path: Path, profile: str
 def test_yaml_takes_the_incarnation_from_the_pod(run: Run) -> None:
     _, out, _ = run("print", "--torch", "2.11", "--nccl", "2.28.9", "--format", "yaml")
     listed = {item["name"]: item for item in yaml.safe_load(out)["env"]}
-    assert "valueFrom" in listed["RANKMUSTER_INCARNATION"]
-    assert "$(RANKMUSTER_INCARNATION)" in listed["TORCH_FR_DUMP_TEMP_FILE"]["value"]
+    assert "valueFrom" in listed["POD_UID"]
+    assert "$(POD_UID)" in listed["TORCH_FR_DUMP_TEMP_FILE"]["value"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import subprocess
@@ -25,7 +26,11 @@ from rankmuster.environment.subsystems import PER_CALL
 from rankmuster.environment.table import TABLE
 from rankmuster.environment.variable import Engine, Reader
 from rankmuster.environment.version import at_least, parse_version
+from rankmuster.evidence.blob import Blob
+from rankmuster.evidence.bundle import gather
 from rankmuster.model.fault import FaultClass, Subkind
+from rankmuster.model.nccllog import NcclInterface
+from rankmuster.model.stamp import unix
 
 NAMES = [name.value for name in ProfileName]
 
@@ -239,11 +244,11 @@ def test_a_pod_brings_its_own_incarnation() -> None:
     made = make_profile(Request(ProfileName.STEADY, (2, 11), (2, 28, 9), place))
     listed = yaml.safe_load(render.as_yaml(made))["env"]
     by_name = {item["name"]: item for item in listed}
-    assert by_name["RANKMUSTER_INCARNATION"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.uid"
+    assert by_name["POD_UID"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.uid"
     path = by_name["TORCH_FR_DUMP_TEMP_FILE"]["value"]
-    assert path == "/evidence/$$(HOME)/llm-0/$(RANKMUSTER_INCARNATION)/nccl_trace_rank_"
+    assert path == "/evidence/$$(HOME)/llm-0/$(POD_UID)/nccl_trace_rank_"
     names = [item["name"] for item in listed]
-    assert names.index("RANKMUSTER_INCARNATION") < names.index("TORCH_FR_DUMP_TEMP_FILE")
+    assert names.index("POD_UID") < names.index("TORCH_FR_DUMP_TEMP_FILE")
 
 
 def test_json_has_a_schema_and_a_reason_for_each() -> None:
@@ -264,3 +269,13 @@ def test_every_form_is_read_back_by_the_check(form: object) -> None:
 
 def test_a_percent_sign_of_the_folder_is_not_nccls() -> None:
     assert settings(profile(folder="/a%pb"))["NCCL_DEBUG_FILE"].startswith("/a%%pb/")
+
+
+def test_the_stamps_asked_for_are_read_with_their_zone() -> None:
+    """`%3f` and `_` as NCCL fills them in; what is left is strftime's."""
+    stamp = settings(profile())["NCCL_DEBUG_TIMESTAMP_FORMAT"].replace("%3f", "250").replace("_", " ")
+    zone = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
+    at = datetime.datetime(2026, 11, 30, 12, 0, 0, 250_000, tzinfo=zone)
+    line = at.strftime(stamp) + "node7:1810:1810 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>\n"
+    (seen,) = gather([Blob("nccl.log", line.encode())]).of(NcclInterface)
+    assert seen.origin.stamp == unix(at.timestamp())

@@ -25,7 +25,7 @@ def timing(bundles: Sequence[Recorded]) -> Value:
         why = (
             "the bundles are of different instances or sizes"
             if with_ and without
-            else f"a steady rate of steps is in {len(with_)} with timing and in {len(without)} without, of {len(bundles)} given"
+            else f"of {len(bundles)}, {len(with_)} with timing and {len(without)} without have a steady rate of steps"
         )
         return Value(
             "timing_overhead", None, "share of steps", Grounds.UNDECIDED, why,

@@ -54,7 +54,10 @@ def make_profile(request: Request) -> Profile:
     """Everything, in a fixed order; the same request gives the same profile anywhere."""
     draft = Draft(request)
     draft.set("RANKMUSTER_INSTANCE", request.place.instance, "the instance's name, for whoever collects its evidence")
-    if request.place.incarnation is not None:
+    if request.place.variable:
+        # not the incarnation itself: an instance of several pods has one, and each pod its own UID
+        draft.set("POD_UID", request.place.incarnation or "", "every start of the pod has a folder of its own")
+    elif request.place.incarnation is not None:
         draft.set("RANKMUSTER_INCARNATION", request.place.incarnation, "which start of it this is")
     else:
         draft.warnings.append(

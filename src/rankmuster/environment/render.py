@@ -12,8 +12,8 @@ from rankmuster.environment.profile import Profile
 from rankmuster.environment.version import written
 
 SCHEMA = "rankmuster.env/1"
-INCARNATION = "RANKMUSTER_INCARNATION"
-REFERENCE = f"$({INCARNATION})"
+POD_UID = "POD_UID"
+REFERENCE = f"$({POD_UID})"
 """How Kubernetes puts the value of an earlier variable into a later one."""
 
 _WIDTH = 110
@@ -30,14 +30,14 @@ def as_shell(profile: Profile) -> str:
 
 
 def as_yaml(profile: Profile) -> str:
-    """A list for `env:` of a container. Where the incarnation is the pod's UID, it comes from the downward API."""
+    """A list for `env:` of a container. Where the pod's UID stands for the incarnation, it comes from the downward API."""
     lines = [*_comments(_head(profile))]
     lines += _comments(_folders_of_a_pod(profile))
     lines += ["env:"]
     for setting in profile.settings:
         lines += [f"  {line}" for line in _comments(_reason(setting))]
         lines += [f"  - name: {setting.name}"]
-        if setting.name == INCARNATION and profile.request.place.variable:
+        if setting.name == POD_UID and profile.request.place.variable:
             lines += ["    valueFrom: {fieldRef: {fieldPath: metadata.uid}}"]
         else:
             lines += [f"    value: {json.dumps(_escaped(setting.value, profile), ensure_ascii=False)}"]
@@ -74,7 +74,7 @@ def _folders_of_a_pod(profile: Profile) -> Iterator[str]:
     place = profile.request.place
     yield f"Mount a volume at {place.folder}, and let the container's command begin with"
     for folder in profile.folders:
-        yield f'mkdir -p "{folder.replace(REFERENCE, f"${INCARNATION}")}"'
+        yield f'mkdir -p "{folder.replace(REFERENCE, f"${POD_UID}")}"'
     yield "since torch ends a process whose pipe it cannot make."
 
 

@@ -378,6 +378,7 @@ _ENGINES: tuple[Variable, ...] = (
     Variable(
         "RANKMUSTER_INSTANCE", Reader.RANKMUSTER, Kind.TEXT, "the instance's name, for whoever collects", "this program"
     ),
+    Variable("POD_UID", Reader.RANKMUSTER, Kind.TEXT, "the pod's UID, from the downward API", "this program"),
     Variable(
         "RANKMUSTER_INCARNATION", Reader.RANKMUSTER, Kind.TEXT, "which start of the instance this is", "this program"
     ),
