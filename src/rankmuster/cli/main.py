@@ -15,6 +15,7 @@ import typer
 from typer.main import get_command
 
 from rankmuster import __version__
+from rankmuster.cli.collect import collect
 from rankmuster.cli.diagnose import diagnose
 from rankmuster.cli.explain import explain
 from rankmuster.cli.output import leave_stdout, say, write_stdout
@@ -32,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("collect", short_help="Save the evidence of a live instance in seconds.")(collect)
 app.command("diagnose", short_help="Say what is wrong, who is the culprit, what to rebuild.")(diagnose)
 app.command("explain", short_help="Explain a word of a verdict, and what to do about it.")(explain)
 

@@ -36,7 +36,18 @@ SHARE = 0.5
 takes 5 to 9 s, two RAS replies from a group with a frozen member 2 to 10 s; measured, docs/measured.md)."""
 
 _SOURCES = frozenset(
-    {"instance", "engine", "hardware", "platform", "network", "nccl-log", "framework-log", "flight", "ras"}
+    {
+        "instance",
+        "engine",
+        "hardware",
+        "platform",
+        "network",
+        "nccl-log",
+        "framework-log",
+        "flight",
+        "flight-http",
+        "ras",
+    }
 )
 
 
@@ -50,6 +61,10 @@ class Assess:
 
     def collect(self, scene: Scene, sink: Sink, deadline: Deadline) -> Outcome:  # noqa: ARG002  # takes no evidence
         """Asks until it is decided or there is no more time for it, and posts the answer in any case."""
+        if scene.target is None:
+            nobody = Assessment(Progress.UNKNOWN, None, False, False, "no instance was found")
+            scene.board.post_assessment(nobody)
+            return Outcome(Ending.NOTHING, "no instance was found, so there is nothing to judge")
         until = deadline.within(deadline.remaining() * SHARE)
         stall = max(DEFAULTS.stall_seconds, DEFAULTS.hardware_seconds)
         enough = deadline.within(scene.wishes.look_seconds + stall + 2 * AGAIN_SECONDS)

@@ -34,6 +34,13 @@ class DumpWish(str, Enum):
     ALWAYS = "always"
 
 
+LOOK_SECONDS = 3.0
+"""Between two looks: GPU utilisation is itself a mean over up to a second, and three of them fit into a deadline."""
+
+LOG_BYTES = 8 << 20
+"""Of each log: a stop writes kilobytes, and NCCL's INFO lines of an init some megabytes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wishes:
     """What the operator asked for. Times in seconds.
@@ -47,10 +54,10 @@ class Wishes:
     dumps: DumpWish = DumpWish.WHEN_NOT_HEALTHY
     stacks: bool = True
     stop_confirmed: bool = False
-    look_seconds: float = 3.0
+    look_seconds: float = LOOK_SECONDS
     ras_gap_seconds: float = 2.0
     ras_polls: int = 2
-    max_log_bytes: int = 8 << 20
+    max_log_bytes: int = LOG_BYTES
     metrics_url: str | None = None
 
 

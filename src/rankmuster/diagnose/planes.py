@@ -50,8 +50,7 @@ COLLECTORS = {plane.value: plane for plane in Plane} | {
     "gpu": Plane.HARDWARE,
     "gpu-counters": Plane.HARDWARE,
     "metrics": Plane.ENGINE,
-    "flight-pipes": Plane.FLIGHT,
-    "debug-server": Plane.FLIGHT,
+    "flight-http": Plane.FLIGHT,
 }
 """Collectors by the names that manifests give them: a plane's own, or that of its place in the bundle."""
 

@@ -1,0 +1,154 @@
+"""`rankmuster collect`: the evidence of a live instance, in seconds, into one bundle."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankmuster.cli.output import say, write_stdout
+from rankmuster.cli.status import CommandError, doing
+from rankmuster.collect.collector import LOG_BYTES, LOOK_SECONDS, DumpWish, RasRisk, Wishes
+
+if TYPE_CHECKING:
+    from rankmuster.collect.save import Saved
+
+DEADLINE_SECONDS = 20.0
+"""Total, by default: a watcher confirms a stop within 15 s, and what follows must not wait longer for evidence."""
+
+LEAST_SECONDS = 2.0
+"""Below this not even the process table and the first look at the counters come to an end."""
+
+
+class CollectStatus(IntEnum):
+    """0: evidence of the instance is saved. 2: only the node's own is, no instance was found. 3: nothing is saved."""
+
+    SAVED = 0
+    NODE_ONLY = 2
+    NOTHING = 3
+
+
+def collect(
+    output: Annotated[
+        Path, typer.Option("--output", help="The bundle to make: a folder, or a file that ends in .tar.zst.")
+    ],
+    deadline: Annotated[
+        float, typer.Option("--deadline", min=LEAST_SECONDS, help="Seconds for all of it together.")
+    ] = DEADLINE_SECONDS,
+    pid: Annotated[
+        list[int] | None, typer.Option("--pid", help="A process of the instance; may be given several times.")
+    ] = None,
+    instance: Annotated[
+        str | None, typer.Option("--instance", help="The instance by name, where several run on this node.")
+    ] = None,
+    ras_risk: Annotated[
+        RasRisk,
+        typer.Option("--ras-risk", help="When to ask RAS on NCCL versions whose answer can crash the job."),
+    ] = RasRisk.AFTER_STOP_CONFIRMED,
+    dumps: Annotated[
+        DumpWish, typer.Option("--dumps", help="When to ask the ranks for Flight Recorder dumps.")
+    ] = DumpWish.WHEN_NOT_HEALTHY,
+    stacks: Annotated[
+        bool, typer.Option("--stacks/--no-stacks", help="Python stacks through py-spy, of an instance not healthy.")
+    ] = True,
+    stop_confirmed: Annotated[
+        bool, typer.Option("--stop-confirmed", help="You know that it has stopped: ask for dumps and RAS at once.")
+    ] = False,
+    metrics_url: Annotated[
+        str | None, typer.Option("--metrics-url", help="The engine's metrics page, where it is not found by itself.")
+    ] = None,
+    look: Annotated[
+        float, typer.Option("--look", min=0.5, max=60.0, help="Seconds between two looks at counters and pages.")
+    ] = LOOK_SECONDS,
+    log_megabytes: Annotated[
+        int, typer.Option("--log-megabytes", min=1, max=1024, help="Of each log, its last so many megabytes.")
+    ] = LOG_BYTES >> 20,
+    upload: Annotated[
+        str | None,
+        typer.Option("--upload", help="Copy the bundle there once it is safe here: s3://BUCKET/PREFIX, file:///PATH."),
+    ] = None,
+    upload_deadline: Annotated[
+        float, typer.Option("--upload-deadline", min=1.0, help="Seconds for the upload.")
+    ] = 60.0,
+    debug: Annotated[  # noqa: ARG001  # read from the arguments in main.run
+        bool, typer.Option("--debug", help="Show the traceback of an internal error; the same as RANKMUSTER_DEBUG=1.")
+    ] = False,
+) -> int:
+    """Save the evidence of a live instance on this node, before anything is killed.
+
+    Runs on a node, in a pod or as a sidecar. Everything is taken at once, under one deadline; what vanishes first is
+    taken first, and what does not answer is written down and left behind. A healthy instance is not asked for dumps,
+    and RAS is not asked where its version can crash the job, unless you say so. Secrets are left out.
+
+    The bundle's path goes to standard output, what happened to standard error. Then: rankmuster diagnose BUNDLE.
+
+    Exit status: 0 evidence of the instance is saved, 2 only the node's own is (no instance was found), 3 nothing is.
+    """
+    with doing("loading the program"):
+        from rankmuster.collect.save import Refused, Request, save
+
+    wishes = Wishes(
+        ras_risk=ras_risk,
+        dumps=dumps,
+        stacks=stacks,
+        stop_confirmed=stop_confirmed,
+        look_seconds=look,
+        max_log_bytes=log_megabytes << 20,
+        metrics_url=metrics_url,
+    )
+    request = Request(output, deadline, tuple(pid or ()), instance, wishes)
+    with doing(f"collecting into {output}"), _hurry_on_signal() as hurry:
+        try:
+            saved = save(request, hurry=hurry.is_set)
+        except Refused as error:
+            raise CommandError(str(error)) from error
+    _tell(saved)
+    if saved.path is None:
+        return CollectStatus.NOTHING
+    write_stdout(f"{saved.path}\n")
+    if upload is not None:
+        with doing(f"uploading {saved.path}"):
+            _upload(saved.path, upload, upload_deadline)
+    return CollectStatus.SAVED if saved.of_instance else CollectStatus.NODE_ONLY
+
+
+def _upload(path: Path, url: str, seconds: float) -> None:
+    raise NotImplementedError
+
+
+@contextmanager
+def _hurry_on_signal() -> Iterator[threading.Event]:
+    """Turns SIGTERM and SIGINT into "finish with what there is": a pod that ends must not lose what was taken."""
+    hurry = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield hurry
+        return
+    earlier = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in earlier:
+        signal.signal(number, lambda *_: hurry.set())
+    try:
+        yield hurry
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+def _tell(saved: Saved) -> None:
+    """What happened, on standard error: whose evidence it is, and one line a collector."""
+    from rankmuster.report.inert import plain
+
+    for line in saved.headline:
+        say(f"rankmuster: {plain(line, limit=600)}")
+    width = max((len(report.name) for report in saved.reports), default=0)
+    for report in saved.reports:
+        count = f"{len(report.files)} file{'' if len(report.files) == 1 else 's'}"
+        words = f"  {report.name:<{width}}  {report.outcome.ending.value:<9} {report.seconds:5.1f} s  {count:>8}  "
+        say(words + plain(report.outcome.note, limit=400))
+        for warning in report.outcome.warnings:
+            say(f"  {'':<{width}}  warning: {plain(warning, limit=400)}")

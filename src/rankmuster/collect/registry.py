@@ -1,0 +1,38 @@
+"""All collectors, in the order in which they are started: what vanishes first is taken first."""
+
+from __future__ import annotations
+
+from rankmuster.collect.assess import Assess
+from rankmuster.collect.flight.debug_server import DebugServer
+from rankmuster.collect.flight.files import DumpFiles
+from rankmuster.collect.logs.engine_pages import EnginePages
+from rankmuster.collect.logs.framework_logs import FrameworkLogs
+from rankmuster.collect.logs.nccl_logs import NcclLogs
+from rankmuster.collect.node.gpus import Gpus
+from rankmuster.collect.node.kernel import Kernel
+from rankmuster.collect.node.network import Network
+from rankmuster.collect.node.node_facts import NodeFacts
+from rankmuster.collect.node.smi_topology import SmiTopology
+from rankmuster.collect.pool import Task
+from rankmuster.collect.ras.collector import RasCollector
+from rankmuster.collect.sink import Store
+from rankmuster.collect.stacks import Stacks
+
+
+def tasks(store: Store) -> tuple[Task, ...]:
+    """Processes and counters change by the moment; dump files are overwritten; logs stay a while."""
+    return (
+        Task(NodeFacts()),
+        Task(Gpus(), until_end=True),
+        Task(EnginePages(), until_end=True),
+        Task(DumpFiles()),
+        Task(Network()),
+        Task(NcclLogs()),
+        Task(FrameworkLogs()),
+        Task(Assess(store)),
+        Task(DebugServer()),
+        Task(RasCollector()),
+        Task(Stacks()),
+        Task(Kernel()),
+        Task(SmiTopology()),
+    )

@@ -1,0 +1,202 @@
+"""The whole of one collection: find the instance, run the collectors, close the bundle."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from pathlib import Path
+
+from rankmuster import __version__
+from rankmuster.collect.bundle.manifest import Circumstances, Ended, build
+from rankmuster.collect.bundle.write import NotWritten, OutputRefused, open_staging
+from rankmuster.collect.collector import Scene, Wishes
+from rankmuster.collect.deadline import Clock, Deadline
+from rankmuster.collect.find.again import GONE, look_again
+from rankmuster.collect.find.facts import instance_facts
+from rankmuster.collect.find.search import Request as Wanted
+from rankmuster.collect.look_for import Ambiguous, look_for
+from rankmuster.collect.machine import Machine
+from rankmuster.collect.outcome import Ending
+from rankmuster.collect.pool import Report, Task, run
+from rankmuster.collect.registry import tasks as all_tasks
+from rankmuster.collect.sink import Sink, SinkFull, Store
+from rankmuster.collect.target import Target
+from rankmuster.model.ranks_text import ranks_text
+
+CLOSE_SHARE = 0.06
+CLOSE_SECONDS = 1.2
+"""Kept back of the deadline to close the bundle and, for an archive, to pack: this share, at least so many seconds."""
+
+OF_NODE = frozenset({"hardware", "network", "kernel", "platform"})
+"""Collectors that speak of the node whether or not an instance runs on it."""
+
+
+class Refused(Exception):
+    """Nothing was begun; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`output`: the bundle to make. `deadline_seconds`: for all of it."""
+
+    output: Path
+    deadline_seconds: float
+    pids: tuple[int, ...] = ()
+    instance: str | None = None
+    wishes: Wishes = field(default_factory=Wishes)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """`path` None: nothing useful could be saved. `of_instance`: whether there is evidence of an instance in it.
+
+    `headline`: what the operator should read first.
+    """
+
+    path: Path | None
+    target: Target | None
+    of_instance: bool
+    reports: tuple[Report, ...]
+    headline: tuple[str, ...]
+    seconds: float
+
+
+def save(
+    request: Request,
+    *,
+    hurry: Callable[[], bool] = lambda: False,
+    machine: Machine | None = None,
+    tasks: Callable[[Store], tuple[Task, ...]] = all_tasks,
+    now: Callable[[], float] = time.time,
+    clock: Clock = time.monotonic,
+) -> Saved:
+    """Takes everything by the deadline and closes the bundle.
+
+    Raises Refused before anything is begun: the output exists or cannot be made, or several instances run here and none
+    is named.
+    """
+    machine = machine or Machine()
+    begun, started = clock(), now()
+    deadline = Deadline.after(request.deadline_seconds, clock)
+    try:
+        staging = open_staging(request.output)
+    except OutputRefused as error:
+        raise Refused(str(error)) from error
+    try:
+        sought = look_for(machine, Wanted(request.pids, request.instance), now=started, deadline=deadline)
+    except Ambiguous as error:
+        staging.abandon()
+        raise Refused(str(error)) from error
+    except BaseException:
+        staging.abandon()
+        raise
+    target = sought.target
+    store = staging.store()
+    scene = Scene(target, machine, request.wishes, now=now, clock=clock)
+    working = deadline.before(max(CLOSE_SECONDS, CLOSE_SHARE * request.deadline_seconds))
+    own = store.sink("instance")
+    notes = list(sought.notes)
+    if target is not None:
+        _put_instance(own, target, now())
+    reports = run(tasks(store), scene, store, working, hurry)
+    if target is not None:
+        again = look_again(machine, target)
+        if again.ended:
+            notes.append(_vanished(again.target, again.ended))
+        _put_instance(own, again.target, now())
+    pieces = store.close()
+    of_instance = target is not None and any(piece.collector not in OF_NODE for piece in pieces)
+    useful = any(report.files for report in reports)
+    seconds = clock() - begun
+    if not useful:
+        staging.abandon()
+        return Saved(None, target, False, reports, (*notes, "nothing could be saved"), seconds)
+    headline = _headline(sought.target, machine, request, reports, notes)
+    ended = [Ended(r.name, r.outcome, r.started, r.seconds, r.budget_seconds, r.files) for r in reports]
+    around = Circumstances(
+        __version__,
+        machine.hostname,
+        started,
+        now(),
+        request.deadline_seconds,
+        _identity(target),
+        tuple(notes),
+        _plain(request.wishes),
+    )
+    try:
+        sealed = staging.seal(build(pieces, ended, around), deadline)
+    except NotWritten as error:
+        return Saved(None, target, False, reports, (*headline, str(error)), clock() - begun)
+    return Saved(sealed.path, target, of_instance, reports, (*headline, *sealed.notes), clock() - begun)
+
+
+def _put_instance(sink: Sink, target: Target, time: float) -> None:
+    """What is known of the instance and its processes; written at once and again at the end."""
+    facts = instance_facts(target, time)
+    text = json.dumps(facts, indent=1, ensure_ascii=False, default=str)
+    try:
+        sink.put("instance.json", text.encode("utf-8", "replace"), look_time=time, replace=True)
+    except SinkFull:
+        return
+
+
+def _vanished(target: Target, ended: tuple[int, ...]) -> str:
+    told = []
+    for process in target.processes:
+        if process.pid in ended:
+            who = f"rank {process.rank}" if process.rank is not None else process.name
+            how = "not collected yet" if process.state != GONE else "gone"
+            code = f", exit code {process.exit_status}" if process.exit_status is not None else ""
+            told.append(f"pid {process.pid} ({who}; {how}{code})")
+    return f"ended while evidence was taken: {', '.join(told)}"
+
+
+def _identity(target: Target | None) -> dict[str, object] | None:
+    if target is None:
+        return None
+    return {
+        "name": target.name,
+        "deployment": target.deployment,
+        "incarnation": target.incarnation,
+        "engine": target.engine,
+        "engine_version": target.engine_version,
+        "world_size": target.world_size,
+        "ranks": [process.rank for process in target.workers if process.rank is not None],
+        "found_by": list(target.found_by),
+        "nccl_loaded": target.nccl_loaded,
+    }
+
+
+def _plain(wishes: Wishes) -> dict[str, object]:
+    values = {field.name: getattr(wishes, field.name) for field in fields(wishes)}
+    values.pop("metrics_url")  # it may hold a password
+    return {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
+
+
+def _headline(
+    target: Target | None, machine: Machine, request: Request, reports: tuple[Report, ...], notes: list[str]
+) -> tuple[str, ...]:
+    """Whose evidence it is, what matters most, and what was not done."""
+    lines = []
+    if target is None:
+        wanted = request.instance or (f"pid {', '.join(map(str, request.pids))}" if request.pids else "instance")
+        lines.append(
+            f"no {wanted} was found on {machine.hostname}: only what the node itself says was saved (topology, driver, "
+            "counters, kernel log)"
+        )
+    else:
+        ranks = [process.rank for process in target.workers if process.rank is not None]
+        world = f" of {target.world_size}" if target.world_size else ""
+        lines.append(
+            f"instance {target.name} ({target.engine or 'engine unknown'}) on {target.host}: "
+            f"{len(target.workers)} worker(s), {ranks_text(ranks) if ranks else 'no rank known'}{world}"
+        )
+        if target.nccl_loaded is False:
+            lines.append("no process of it has NCCL loaded: there is no RAS to ask and no NCCL log to expect")
+    late = [report.name for report in reports if report.outcome.ending is Ending.TIMED_OUT]
+    if late:
+        lines.append(f"not ended in time: {', '.join(late)}; what they had brought is kept")
+    return (*lines, *notes)
