@@ -312,7 +312,9 @@ def test_no_value_of_a_variable_that_is_not_ours_is_ever_shown() -> None:
     shell = "\n".join(f"export {entry['name']}='{secret}'" for entry in entries)
     environ = "\0".join(f"{entry['name']}={secret}" for entry in entries)
     broken = manifest + "\n  : [" + secret
-    for text in (manifest, shell, environ, broken):
+    joined = f"export TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC='2, name: HF_TOKEN, value: {secret}'\n"
+    folded = json.dumps([{"name": f"TORCH_NCCL_H {secret}"}, {"name": "NCCL_DEBUG", "value": f"{{token: {secret}}}"}])
+    for text in (manifest, shell, environ, broken, joined, folded):
         try:
             report = check(read_bytes(text.encode(), "given"))
             said = as_text(report) + as_json(report) + repr(report)

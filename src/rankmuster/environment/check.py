@@ -10,6 +10,7 @@ from rankmuster.environment.contradiction import Contradiction, Rule, Severity, 
 from rankmuster.environment.effective import Effective, effective
 from rankmuster.environment.given import Given
 from rankmuster.environment.table import TABLE
+from rankmuster.environment.values import shown
 from rankmuster.environment.variable import Engine
 from rankmuster.environment.version import ASSUMED_NCCL, ASSUMED_TORCH, Version, written
 
@@ -91,7 +92,7 @@ def _checked(subject: Subject) -> Checked:
         torch=subject.torch,
         nccl=subject.nccl,
         engine=given.engine,
-        settings=tuple((name, given.of(name)) for name in names),
+        settings=tuple((name, _shown(given.of(name))) for name in names),
         contradictions=tuple(
             replace(one, where=given.where) for one in sorted(found, key=lambda one: order.index(one.severity))
         ),
@@ -99,6 +100,10 @@ def _checked(subject: Subject) -> Checked:
         dump="runs no rank, it seems" if bystander else dump_sentence(subject.effective),
         nothing_set=not any(name.startswith(("TORCH_", "NCCL_")) for name in names),
     )
+
+
+def _shown(value: str | None) -> str | None:
+    return None if value is None else shown(value)
 
 
 def _assumed(given: Given) -> tuple[str, ...]:
@@ -135,7 +140,7 @@ def dump_sentence(now: Effective) -> str:
     ]
     size = costs.size_text(costs.dump_bytes(entries, stacks=stacks))
     took = costs.seconds_text(costs.dump_seconds(entries, stacks=stacks))
-    return f"{', '.join(parts)}; about {size} and {took} a rank, to {now.prefix}<rank>"
+    return f"{', '.join(parts)}; about {size} and {took} a rank, to {shown(now.prefix or '?')}<rank>"
 
 
 def codes(contradictions: Sequence[Contradiction]) -> list[str]:

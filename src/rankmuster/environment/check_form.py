@@ -7,7 +7,6 @@ import textwrap
 
 from rankmuster.environment.check import Checked, Report
 from rankmuster.environment.contradiction import Contradiction, Severity
-from rankmuster.environment.values import quoted
 from rankmuster.environment.version import written
 from rankmuster.report.inert import plain
 
@@ -37,7 +36,7 @@ def _head(checked: Checked, width: int) -> list[str]:
     for text in checked.assumed:
         lines += _wrapped(text, width, "  ")
     for name, value in checked.settings:
-        lines += [f"  {name}={plain(quoted(value)) if value is not None else '(only known where it runs)'}"]
+        lines += [f"  {name}={plain(value) if value is not None else '(only known where it runs)'}"]
     if checked.nothing_set:
         lines += ["  nothing that decides over evidence is set; the defaults of these versions hold"]
     return [*lines, *_wrapped(f"a dump: {plain(checked.dump)}", width, "  ")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -14,6 +15,8 @@ OURS = ("TORCH_NCCL_", "TORCH_FR_", "TORCH_INCLUDE_", "NCCL_", "TORCHCOMM_")
 """Prefixes of names that are looked at, whether the table has them or not."""
 ALSO = frozenset({"XDG_CACHE_HOME", "HOME"})
 """They decide where a dump goes."""
+_PLAIN = re.compile(r"[A-Z0-9_]{1,80}")
+"""A name that may be shown: what a broken line makes of a name and a secret is none."""
 
 
 class Unreadable(Exception):
@@ -94,7 +97,7 @@ class Given:
 
 def of_interest(name: str) -> bool:
     """Whether a variable may be looked at and shown at all."""
-    return name in TABLE or name in ALSO or name.startswith(OURS)
+    return name in TABLE or name in ALSO or (name.startswith(OURS) and _PLAIN.fullmatch(name) is not None)
 
 
 def sifted(values: Mapping[str, str]) -> dict[str, str]:

@@ -30,7 +30,7 @@ def as_shell(profile: Profile) -> str:
 
 
 def as_yaml(profile: Profile) -> str:
-    """A list for `env:` of a container. Where the pod's UID stands for the incarnation, it comes from the downward API."""
+    """A list for `env:` of a container. A pod's UID in the paths comes from the downward API."""
     lines = [*_comments(_head(profile))]
     lines += _comments(_folders_of_a_pod(profile))
     lines += ["env:"]

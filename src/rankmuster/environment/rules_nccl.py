@@ -10,7 +10,7 @@ from rankmuster.environment.contradiction import Contradiction, Severity, Subjec
 from rankmuster.environment.nccl_settings import ras_warnings
 from rankmuster.environment.subsystems import PER_CALL
 from rankmuster.environment.table import TABLE
-from rankmuster.environment.values import address, quoted, read_number
+from rankmuster.environment.values import address, quoted, read_number, shown
 from rankmuster.environment.version import at_least, written
 
 LOOPBACK = ("localhost", "ip6-localhost", "::1")
@@ -104,7 +104,7 @@ def log_file(subject: Subject) -> Iterator[Contradiction]:
 
 
 def _folder(path: str) -> str:
-    return path.rpartition("/")[0][:60] or "/var/log/rankmuster"
+    return shown(path.rpartition("/")[0])[:60] or "/var/log/rankmuster"
 
 
 def stamps(subject: Subject) -> Iterator[Contradiction]:

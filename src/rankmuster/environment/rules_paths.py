@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rankmuster.environment.contradiction import Contradiction, Severity, Subject
 from rankmuster.environment.given import FolderState
-from rankmuster.environment.values import quoted
+from rankmuster.environment.values import quoted, shown
 from rankmuster.environment.version import written
 
 COMMON_FOLDERS = frozenset({"/tmp", "/var/tmp", "/dev/shm", "/var/log", "/", "/root", "/data", "/mnt"})  # noqa: S108
@@ -28,8 +28,8 @@ def shared_prefix(subject: Subject) -> Iterator[Contradiction]:
                 Severity.WARNING,
                 "default_prefix",
                 (_DUMP,),
-                f"dumps go to torch's default, {now.prefix}<rank>: instances of one node and the next start write over "
-                "them, and an old one may be taken for a new one",
+                f"dumps go to torch's default, {shown(now.prefix or '')}<rank>: instances of one node and the next "
+                "start write over them, and an old one may be taken for a new one",
                 f"set {_dump_name(subject)} to a folder with instance and incarnation in its path",
             )
         return
@@ -78,7 +78,7 @@ def folders(subject: Subject) -> Iterator[Contradiction]:
                 "folder_unusable",
                 (name,),
                 f"the folder {quoted(folder)} of {name} is {_words(state)}: {effect}",
-                f"make it before the start, writable for the process: mkdir -p {folder[:80]}",
+                f"make it before the start, writable for the process: mkdir -p {shown(folder)[:80]}",
             )
 
 

@@ -13,6 +13,11 @@ _FALSE = frozenset({"0", "n", "no", "f", "false"})
 _LEADING = re.compile(r"\s*([+-]?\d{1,18})")
 
 
+_STRANGE = re.compile(r"""[{}="'`;<>]|[:,]\s""")
+MOST_WORDS = 2
+"""A path may have a blank; a sentence is no value of any of these variables."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wrong:
     """A value that does not do what its writer meant. `fatal`: the process will not come up with it."""
@@ -82,5 +87,12 @@ def address(value: str) -> tuple[str, int] | None:
 
 def quoted(value: str) -> str:
     """A value of a known variable for people: printable, and cut."""
-    shown = "".join(c if c.isprintable() else "?" for c in value[:60])
-    return f"'{shown}'" + (" [cut]" if len(value) > 60 else "")
+    visible = shown(value)
+    return f"'{visible[:60]}'" + (" [cut]" if len(visible) > 60 else "")
+
+
+def shown(value: str) -> str:
+    """The value, unless it looks as if a broken line had put something else into it, which may be a secret."""
+    if _STRANGE.search(value) or len(value.split()) > MOST_WORDS:
+        return f"({len(value)} characters, not shown)"
+    return "".join(c if c.isprintable() else "?" for c in value)
