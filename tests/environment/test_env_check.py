@@ -22,6 +22,7 @@ def changed(**more: str) -> dict[str, str]:
 
 def test_a_sound_environment_is_left_alone() -> None:
     assert codes(SOUND) == set()
+    assert checked(SOUND).defaults == ()
 
 
 @pytest.mark.parametrize("torch", ["2.7", "2.8", "2.10.1"])
@@ -34,6 +35,8 @@ def test_torch_of_today_needs_nothing_for_a_dump() -> None:
     answer = checked(NOTHING, torch="2.11")
     assert "dump_without_buffer" not in {one.code for one in answer.contradictions}
     assert answer.nothing_set
+    assert dict(answer.defaults)["TORCH_FR_BUFFER_SIZE"] == "2000"
+    assert dict(answer.defaults)["NCCL_RAS_ADDR"] == "localhost:28028"
     assert "last 2000 collectives" in answer.dump
     assert "comm_lib_trace_rank_" in answer.dump
 
@@ -41,6 +44,8 @@ def test_torch_of_today_needs_nothing_for_a_dump() -> None:
 def test_old_torch_without_anything_leaves_nothing() -> None:
     answer = checked(NOTHING, torch="2.5")
     assert "dump on time-out is off" in answer.dump
+    assert dict(answer.defaults)["TORCH_NCCL_TRACE_BUFFER_SIZE"] == "0"
+    assert "TORCH_FR_BUFFER_SIZE" not in dict(answer.defaults)
     assert "recorder_off" in {one.code for one in answer.contradictions}
 
 

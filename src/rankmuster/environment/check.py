@@ -11,7 +11,7 @@ from rankmuster.environment.effective import Effective, effective
 from rankmuster.environment.given import Given
 from rankmuster.environment.table import TABLE
 from rankmuster.environment.values import shown
-from rankmuster.environment.variable import Engine
+from rankmuster.environment.variable import Engine, Reader
 from rankmuster.environment.version import ASSUMED_NCCL, ASSUMED_TORCH, Version, written
 
 RULES: tuple[Rule, ...] = (
@@ -24,12 +24,29 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+DECIDING = (
+    "TORCH_FR_BUFFER_SIZE",
+    "TORCH_NCCL_TRACE_BUFFER_SIZE",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT",
+    "TORCH_NCCL_ENABLE_MONITORING",
+    "TORCH_NCCL_ENABLE_TIMING",
+    "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC",
+    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC",
+    "TORCH_FR_DUMP_TEMP_FILE",
+    "TORCH_DIST_USE_NCCL2",
+    "NCCL_DEBUG",
+    "NCCL_RAS_ENABLE",
+    "NCCL_RAS_ADDR",
+)
+"""The variables whose defaults are told where nobody set anything."""
+
+
 @dataclass(frozen=True, slots=True)
 class Checked:
     """One environment's answer. `settings`: the variables of the table that are set, None: to something unknown.
 
     `assumed`: what was not said and had to be assumed. `dump`: what a dump would hold, in a sentence.
-    `nothing_set`: none of the variables that decide over evidence is set.
+    `nothing_set`: none of the variables that decide over evidence is set; then `defaults` are what holds.
     """
 
     where: str
@@ -41,6 +58,7 @@ class Checked:
     assumed: tuple[str, ...]
     dump: str
     nothing_set: bool
+    defaults: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +105,7 @@ def _checked(subject: Subject) -> Checked:
     found = [] if bystander else [one for rule in RULES for one in rule(subject)]
     found += [Contradiction(Severity.WARNING, "odd_entry", (), text, "correct the entry") for text in given.odd]
     order = list(Severity)
+    nothing_set = not any(name.startswith(("TORCH_", "NCCL_")) for name in names)
     return Checked(
         where=given.where,
         torch=subject.torch,
@@ -98,8 +117,21 @@ def _checked(subject: Subject) -> Checked:
         ),
         assumed=_assumed(given),
         dump="runs no rank, it seems" if bystander else dump_sentence(subject.effective),
-        nothing_set=not any(name.startswith(("TORCH_", "NCCL_")) for name in names),
+        nothing_set=nothing_set,
+        defaults=_defaults(subject) if nothing_set and not bystander else (),
     )
+
+
+def _defaults(subject: Subject) -> tuple[tuple[str, str], ...]:
+    """What these versions do by themselves, of what decides over evidence."""
+    found = []
+    for name in DECIDING:
+        row = TABLE[name]
+        version = subject.torch if row.reader is Reader.TORCH else subject.nccl
+        value = row.default(version) if row.read_by(version) else None
+        if value is not None:
+            found.append((name, value))
+    return tuple(found)
 
 
 def _shown(value: str | None) -> str | None:

@@ -39,6 +39,7 @@ def _head(checked: Checked, width: int) -> list[str]:
         lines += [f"  {name}={plain(value) if value is not None else '(only known where it runs)'}"]
     if checked.nothing_set:
         lines += ["  nothing that decides over evidence is set; the defaults of these versions hold"]
+        lines += [f"    {name}={value}" for name, value in checked.defaults]
     return [*lines, *_wrapped(f"a dump: {plain(checked.dump)}", width, "  ")]
 
 
@@ -75,6 +76,7 @@ def as_json(report: Report) -> str:
                 "assumed": list(checked.assumed),
                 "settings": dict(checked.settings),
                 "nothing_set": checked.nothing_set,
+                "defaults": dict(checked.defaults),
                 "dump": checked.dump,
                 "contradictions": [_record(one) for one in checked.contradictions],
             }
