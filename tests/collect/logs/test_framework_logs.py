@@ -25,7 +25,7 @@ from rankmuster.evidence import names
 from rankmuster.evidence.bundle import load
 from rankmuster.model.frameworklog import WatchdogTimeout
 
-WAITING = "import sys; sys.stderr.write('ready\\n'); sys.stderr.flush(); sys.stdin.read()"
+WAITING = "import sys; sys.stdin.read()"
 POD = "11111111-2222-3333-4444-555555555555"
 
 
@@ -92,6 +92,7 @@ def test_what_a_ranks_helpers_write_is_the_ranks(tmp_path: Path) -> None:
 
 def test_pipes_are_named_and_left_alone(tmp_path: Path) -> None:
     reading, writing = os.pipe()
+    os.write(writing, b"said before\n")
     try:
         with writer(out=writing, err=writing) as pid:
             taken = Taken(tmp_path, collector(tmp_path), scene(process(0, pid=pid)))
@@ -102,7 +103,7 @@ def test_pipes_are_named_and_left_alone(tmp_path: Path) -> None:
     assert taken.outcome.ending is Ending.NOTHING
     assert "a pipe (rank 0)" in taken.outcome.note
     assert "kubectl logs" in taken.outcome.note
-    assert rest == b"ready\n"  # nothing was taken from whoever reads it
+    assert rest == b"said before\n"  # nothing was taken from whoever reads it
 
 
 def test_a_file_open_for_reading_is_no_output(tmp_path: Path) -> None:

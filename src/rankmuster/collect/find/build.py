@@ -259,6 +259,8 @@ def _urls(around: Surroundings, seen: list[Seen], engine: str | None) -> tuple[s
     for one in seen:
         if one.known is None or one.known.role is not Role.SERVER or "::" in one.known.name:
             continue
+        if options.shape(one.command, one.known.engine).node_rank > 0:
+            continue  # SGLang's other nodes answer for their health only
         same = one.network is None or here is None or one.network == here
         addresses = endpoints.own_addresses(around.proc, one.pid)
         found.extend(endpoints.urls(one.command, engine or one.known.engine, addresses=addresses, here=same))

@@ -53,6 +53,9 @@ def name(processes: Sequence[Seen], engine_name: str | None, shape: Shape | None
     if run is not None and run != "none" and "torch" in sources:
         return clean(f"torchrun-{run}")
     word = engine_name or "process"
+    ray = next((seen.ray_job for seen in processes if seen.ray_job is not None), None)
+    if ray is not None:  # the port is known on the driver's node alone
+        return clean(f"{word}-ray-{ray[1]}")
     served = _address(processes, engine_name, shape)
     if served is not None:
         return clean(f"{word}-{served}")
@@ -62,9 +65,6 @@ def name(processes: Sequence[Seen], engine_name: str | None, shape: Shape | None
     job_id = setting(processes, "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid") if "mpi" in sources else None
     if job_id is not None:
         return clean(f"mpi-{job_id}")
-    ray = next((seen.ray_job for seen in processes if seen.ray_job is not None), None)
-    if ray is not None:
-        return clean(f"ray-job-{ray[1]}")
     return f"{word}-pid{min(processes, key=lambda seen: seen.stat.start_ticks).pid}"
 
 

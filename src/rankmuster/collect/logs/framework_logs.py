@@ -30,7 +30,7 @@ class FrameworkLogs:
         target = scene.target
         if target is None:
             return Outcome(Ending.NOTHING, "no instance was found, so there is nobody whose output could be read")
-        found = outputs(target, scene.machine)
+        found = outputs(target, scene.machine, deadline)
         pods, units = keepers.owners(Proc(scene.machine.proc), target.processes)
         found.sources.extend(keepers.pod_logs(self.var_log, pods))
         notes = self._journal(target, units, scene, sink, deadline) if found.journal else []
@@ -43,6 +43,7 @@ class FrameworkLogs:
             host=target.host,
             max_bytes=scene.wishes.max_log_bytes,
         )
+        state.trouble.extend(f"the files of {name} did not let themselves be looked at in time" for name in found.stuck)
         state.taken = dict.fromkeys(piece.path for piece in sink.pieces)
         result = outcome(state, "log(s)", f"no output of these processes is in a file{_hint(found)}")
         return Outcome(result.ending, result.note, (*self._warnings(found, state.taken != {}), *notes))

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.find.patient import each
 from rankmuster.collect.logs import nccl_files
 from rankmuster.collect.logs.sources import Source
-from rankmuster.collect.logs.taking import outcome, take
+from rankmuster.collect.logs.taking import PATIENCE, outcome, take
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.sink import Sink
-from rankmuster.collect.target import Role, Target
+from rankmuster.collect.target import ProcessOfInstance, Role, Target
 
+MAX_PATTERN = 4096
+"""Characters of a path (PATH_MAX)."""
 _QUIET = {"", "NONE", "VERSION"}
 
 
@@ -27,9 +30,9 @@ class NcclLogs:
         """Ends of the logs first, then more of each."""
         if scene.target is None:
             return Outcome(Ending.NOTHING, "no instance was found, so nobody says where NCCL logs to")
-        sources, why = self._sources(scene.target, scene)
+        places = _places(scene.target, scene, deadline)
         state = take(
-            sources,
+            places.sources,
             "nccl",
             sink,
             deadline,
@@ -39,28 +42,40 @@ class NcclLogs:
             with_head=True,
             prefix_rank=False,
         )
-        return outcome(state, "NCCL log(s)", why)
+        state.trouble.extend(f"the log of pid {pid} did not let itself be looked for in time" for pid in places.stuck)
+        return outcome(state, "NCCL log(s)", places.why)
 
-    def _sources(self, target: Target, scene: Scene) -> tuple[list[Source], str]:
-        found: list[Source] = []
-        named, level = 0, ""
-        for process in (*target.workers, *(p for p in target.processes if p.rank is None and p.role is Role.ENGINE)):
-            given = nccl_files.settings(process)
-            level = level or given.get("NCCL_DEBUG", "")
-            pattern = given.get("NCCL_DEBUG_FILE", "")
-            if not pattern or pattern in nccl_files.STANDARD or len(pattern) > 4096 or "\0" in pattern:
-                continue
-            named += 1
-            hosts = (process.environ.get("HOSTNAME", ""), scene.machine.hostname, target.host)
-            found.extend(nccl_files.sources(process, pattern, [host for host in hosts if host]))
-        if level.upper() in _QUIET:
-            return (
-                found,
-                f"NCCL_DEBUG is {level or 'not set'}, so NCCL logs nothing; WARN costs nothing and tells errors",
-            )
-        if not named:
-            return (
-                found,
-                f"NCCL_DEBUG={level} without NCCL_DEBUG_FILE goes to the processes' own output (framework-log)",
-            )
-        return found, f"{named} process(es) name an NCCL_DEBUG_FILE and none of these exists (yet): no NCCL was started"
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """`why`: why there may be none. `stuck`: pids whose folders did not answer."""
+
+    sources: list[Source]
+    why: str
+    stuck: list[int]
+
+
+def _places(target: Target, scene: Scene, deadline: Deadline) -> _Places:
+    engines = [process for process in target.processes if process.rank is None and process.role is Role.ENGINE]
+    workers = target.workers  # an engine without rank is none of them
+    processes = [*workers, *engines]
+
+    def look(process: ProcessOfInstance) -> tuple[str, bool, list[Source]]:
+        given = nccl_files.settings(process)
+        pattern, level = given.get("NCCL_DEBUG_FILE", ""), given.get("NCCL_DEBUG", "")
+        if not pattern or pattern in nccl_files.STANDARD or len(pattern) > MAX_PATTERN or "\0" in pattern:
+            return level, False, []
+        hosts = (process.environ.get("HOSTNAME", ""), scene.machine.hostname, target.host)
+        return level, True, nccl_files.sources(process, pattern, [host for host in hosts if host])
+
+    done = each(processes, look, patience=PATIENCE, total=deadline.remaining() / 2)
+    found = [source for _, (_, _, sources) in done.results for source in sources]
+    level = next((level for _, (level, _, _) in done.results if level), "")
+    named = sum(names for _, (_, names, _) in done.results)
+    if level.upper() in _QUIET:
+        why = f"NCCL_DEBUG is {level or 'not set'}, so NCCL logs nothing; WARN costs nothing and tells errors"
+    elif not named:
+        why = f"NCCL_DEBUG={level} without NCCL_DEBUG_FILE goes to the processes' own output (framework-log)"
+    else:
+        why = f"{named} process(es) name an NCCL_DEBUG_FILE and none of these exists (yet): no NCCL was started"
+    return _Places(found, why, [process.pid for process in done.stuck])

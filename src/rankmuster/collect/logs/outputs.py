@@ -6,11 +6,14 @@ from __future__ import annotations
 import json
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.find import below, options
+from rankmuster.collect.find.patient import each
 from rankmuster.collect.logs.sources import Source, open_kind
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
@@ -18,6 +21,8 @@ from rankmuster.collect.target import ProcessOfInstance, Role, Target
 MAX_WALKED = 4000
 """Names looked at below one log folder: torchrun keeps two files a rank and attempt."""
 MAX_DEPTH = 5
+PATIENCE = 1.0
+"""Seconds for the looks at one process's files, or at one folder."""
 OLD = 60.0
 """Seconds by which a log may have been last written before the instance started and still be its own (clocks)."""
 
@@ -29,31 +34,51 @@ _OF_ALL = re.compile(r"(?:raylet|gcs_server|monitor|dashboard_agent)\.(?:out|err
 
 @dataclass
 class Outputs:
-    """`sources`: likeliest first. `elsewhere`: what kind of end -> whose output goes there, for people."""
+    """`sources`: likeliest first. `elsewhere`: what kind of end -> whose output goes there, for people. `stuck`: what
+    did not let itself be looked at in time."""
 
     sources: list[Source] = field(default_factory=list)
     elsewhere: dict[str, list[str]] = field(default_factory=dict)
     journal: bool = False
     piped: bool = False
+    stuck: list[str] = field(default_factory=list)
 
 
-def outputs(target: Target, machine: Machine) -> Outputs:
-    """Every place, in the order of its worth: the ranks' own output first."""
-    found = Outputs()
+def outputs(target: Target, machine: Machine, deadline: Deadline) -> Outputs:
+    """Every place, in the order of its worth: the ranks' own output first.
+
+    Asking after a file on a server that is gone takes for ever: each process and folder is looked at patiently.
+    """
     workers = list(target.workers)
     others = [process for process in target.processes if process not in workers]
     by_pid = {process.pid: process for process in target.processes}
+    jobs: list[tuple[str, Callable[[], Outputs]]] = []
     for process in (*workers, *others):
-        _own(process, by_pid, machine, found)
+        jobs.append((f"pid {process.pid}", partial(_own, process, by_pid, machine)))
     for process in (*workers, *others):
-        found.sources.extend(_error_file(process))
-        found.sources.extend(_stack_dumps(process, target))
+        jobs.append((f"pid {process.pid}", partial(_named, process, target)))
     for folder in target.log_folders:
-        found.sources.extend(_folder(folder, target))
+        jobs.append((str(folder), partial(_in_folder, folder, target)))
+    done = each(jobs, lambda job: job[1](), patience=PATIENCE, total=deadline.remaining() / 2)
+    found = Outputs(stuck=[name for name, _ in done.stuck])
+    for _, part in done.results:
+        found.sources.extend(part.sources)
+        found.journal, found.piped = found.journal or part.journal, found.piped or part.piped
+        for kind, who in part.elsewhere.items():
+            found.elsewhere.setdefault(kind, []).extend(who)
     return found
 
 
-def _own(process: ProcessOfInstance, by_pid: Mapping[int, ProcessOfInstance], machine: Machine, found: Outputs) -> None:
+def _named(process: ProcessOfInstance, target: Target) -> Outputs:
+    return Outputs([*_error_file(process), *_stack_dumps(process, target)])
+
+
+def _in_folder(folder: Path, target: Target) -> Outputs:
+    return Outputs(list(_folder(folder, target)))
+
+
+def _own(process: ProcessOfInstance, by_pid: Mapping[int, ProcessOfInstance], machine: Machine) -> Outputs:
+    found = Outputs()
     for number in (2, 1):
         path = f"{process.pid}/fd/{number}"
         kind = open_kind(machine.proc, path)
@@ -72,6 +97,7 @@ def _own(process: ProcessOfInstance, by_pid: Mapping[int, ProcessOfInstance], ma
             listed.append(who)
         found.piped = found.piped or stat.S_ISFIFO(mode)
         found.journal = found.journal or stat.S_ISSOCK(mode)
+    return found
 
 
 def _rank(process: ProcessOfInstance, by_pid: Mapping[int, ProcessOfInstance]) -> int | None:
