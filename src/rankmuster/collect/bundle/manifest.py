@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -187,8 +188,8 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Two entries of one name: readers would disagree on which one counts."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        double = next(name for at, name in enumerate(names) if name in names[:at])
+        counts = Counter(name for name, _ in pairs)
+        double = next(name for name, count in counts.items() if count > 1)
         raise ManifestRefused(f"{MANIFEST} says {double[:80]!r} twice")
     return found
 
