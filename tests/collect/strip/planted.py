@@ -3,6 +3,8 @@
 All of them are invented here; none was ever valid.
 """
 
+# ruff: noqa: E501  # lines as programs write them
+
 from __future__ import annotations
 
 _R40 = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEYab"

@@ -1,4 +1,4 @@
-"""Secrets that somebody planted are in no file of a bundle: not in the folder, not in the archive, not in the manifest."""
+"""Secrets that somebody planted are in no file of a bundle, folder or archive, nor in its manifest."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-
 from planted import COMMAND, IN_COMMAND, IN_VARIABLES, PLANTED, VARIABLES
+
 from rankmuster.collect.bundle import manifest, write
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.strip.command import allowed_command
 from rankmuster.collect.strip.environment import allowed
 from rankmuster.collect.strip.text import scrub
-from rankmuster.evidence.folder import walk
 from rankmuster.evidence.blob import Blob
+from rankmuster.evidence.folder import walk
 from rankmuster.evidence.packed_stream import Allowance
 from rankmuster.evidence.unpack import unpack
 
@@ -43,15 +43,14 @@ def test_none_of_them_is_in_a_bundle(tmp_path: Path, name: str) -> None:
     sink = store.sink("framework-logs")
     text = "".join(line + "\n" for _, line in PLANTED).encode()
     sink.put("logs/engine.log", text, text=True)
-    sink.put("kernel/dmesg.txt", b"".join(b"[ 1.0] " + line + b"\n" for line in text.split(b"\n")), text=True)
+    sink.put("kernel/dmesg.txt", b"".join(b"[ 1.0] " + line.encode() + b"\n" for _, line in PLANTED), text=True)
     sink.put("engine/1795986479.454.prom", b"# HELP x\n" + text, text=True)
     sink.put("logs/wide.log", text.decode().encode("utf-16"), text=True)
     facts = {"environment": allowed(VARIABLES), "command": allowed_command(COMMAND)}
     sink.put("platform/processes.json", json.dumps(facts).encode())
-    ran = manifest.Ran("framework-logs", Outcome(Ending.DONE, f"read {PLANTED[0][1]}"), 1795986479.0, 0.5)
-    document = manifest.build(
-        pieces=store.close(), ran=[ran], host="n1", times=manifest.Times(1795986479.0, 1795986480.0, 20.0)
-    )
+    ended = [manifest.Ended("framework-logs", Outcome(Ending.DONE, f"read {PLANTED[0][1]}"), 1795986479.0, 0.5)]
+    around = manifest.Circumstances("0.1.0", "n1", 1795986479.0, 1795986480.0, 20.0, notes=(PLANTED[31][1],))
+    document = manifest.build(store.close(), ended, around)
     sealed = staging.seal(document)
 
     blobs = [part for item in walk(sealed.path) if isinstance(item, Blob) for part in unpack(item, Allowance())]

@@ -1,5 +1,7 @@
 """What is evidence survives scrubbing byte for byte: every packed case and every public report is diagnosed alike."""
 
+# ruff: noqa: E501  # lines as programs write them
+
 from __future__ import annotations
 
 import io
@@ -156,6 +158,13 @@ def test_a_text_over_several_lines_keeps_its_lines_and_ends_at_the_next_record()
         b"INFO 11-29 20:00:00 [a.py:1] Received request cmpl-1: prompt: '***'\n***\n\n***\n"
         b"INFO 11-29 20:00:01 [a.py:1] Engine 000: Running: 1 reqs\n"
     )
+
+
+@pytest.mark.parametrize("carrier", [b"(APIServer pid=7) ", b"2026-11-29T20:00:00.000Z stderr F ", b"vllm-1  | "])
+def test_a_text_over_several_lines_is_masked_behind_what_is_put_before_each(carrier: bytes) -> None:
+    log = [b"INFO 11-29 20:00:00 [a.py:1] x: prompt: 'one", b"two", b"three', n=1", b"INFO 11-29 20:00:01 [a.py:1] y"]
+    after = scrub(b"\n".join(carrier + line for line in log)).split(b"\n")
+    assert [line.removeprefix(carrier) for line in after[1:]] == [b"***", b"***, n=1", log[3]]
 
 
 def test_a_foreign_address_has_one_name_on_all_nodes() -> None:

@@ -60,8 +60,8 @@ def look(source: Path, *, force: bool) -> Node:
         first = result.findings[0]
         where = f" ({first.path})" if first.path else ""
         raise MergeRefused(
-            f"{source} does not verify: {first.message}{where}; {len(result.findings)} finding(s) in all. Copy it again, "
-            "or merge with --force what can be used of it"
+            f"{source} does not verify: {first.message}{where}; {len(result.findings)} finding(s) in all. Copy it "
+            "again, or merge with --force what can be used of it"
         )
     if result.manifest is None:
         raise MergeRefused(

@@ -37,6 +37,11 @@ _REQUEST_MARKS = (
 _NEEDLES = (b"prompt", b"messages", b"_ids", b"token_ids", b"_text", b"chat_history", b"conversation", b"_content",
             b"tool_calls")  # fmt: skip
 _PLAIN = re.compile(rb"(?:none|null|true|false|nan|[-+]?[0-9.]{1,20}|\*\*\*)(?=[\s,;)\]}\"']|$)", re.IGNORECASE)
+_CARRIER = re.compile(
+    rb"(?:\([^\s()]{1,60}(?: rank=\d+)? pid=\d+\) |\d{4}-\d\d-\d\dT[\d:.+Z-]{8,30} (?:stdout|stderr) [FP] "
+    rb"|[\w.-]{1,60} {0,8}\| |[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,64} [^\s\[]{1,64}\[\d+\]: ){0,3}"
+)
+"""What vLLM, container runtimes, compose and journald put before every line, of one text too."""
 _NOTHING = (b"", b"none", b"null", MASK)
 _NEW_RECORD = re.compile(
     rb"\s*(?:\x1b\[[0-9;]*m)*(?:\([^()\n]{1,80}\)\s*)?(?:\[?\d{4}[-/]\d\d[-/]\d\d|\[?\d\d[-:]\d\d[ :]"
@@ -109,13 +114,15 @@ def _continued(data: bytes, at: int, delimiter: bytes) -> tuple[bytes, int]:
             break
         end = data.find(b"\n", at + 1)
         end = len(data) if end < 0 else end
-        line = data[at + 1 : end]
+        carrier = _CARRIER.match(data, at + 1, end)
+        text = carrier.end() if carrier else at + 1
+        line = data[text:end]
         if _NEW_RECORD.match(line):
             break
         closing = closing_quote(line, 0, slashes, quote)
         if closing is not None:
-            pieces.append(b"\n" + MASK)
-            return b"".join(pieces), at + 1 + closing[1]
-        pieces.append(b"\n" + _masked(line))
+            pieces.append(data[at:text] + MASK)
+            return b"".join(pieces), text + closing[1]
+        pieces.append(data[at:text] + _masked(line))
         at = end
     return b"".join(pieces), at

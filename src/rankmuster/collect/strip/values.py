@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 
 _OPEN = re.compile(rb"(?:[bBrRuUfF]{0,2})(\\{0,7})([\"'])")
-_QUOTE = {b'"': re.compile(rb'(\\*)"'), b"'": re.compile(rb"(\\*)'")}
+# A run of backslashes is tried from its beginning only: a search from each of them would take quadratic time.
+_QUOTE = {b'"': re.compile(rb'(?<!\\)(\\*)"'), b"'": re.compile(rb"(?<!\\)(\\*)'")}
 _CLOSERS = {b"[": b"]", b"(": b")", b"{": b"}"}
-_STRUCTURE = re.compile(rb"(\\*)[\"']|[\[\](){}]")
+_STRUCTURE = re.compile(rb"(?<!\\)(\\*)[\"']|[\[\](){}]")
 _WRAPPER = re.compile(rb"(?:SecretStr|tensor|array|Some|list|tuple|str|bytes)(?=\()")
 
 
