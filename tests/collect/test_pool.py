@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from rankmuster.collect.collector import Scene, Wishes
+from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.pool import Report, Task, run
 from rankmuster.collect.sink import Sink, SinkClosed, Store
+from rankmuster.collect.wishes import Wishes
 
 Work = Callable[[Scene, Sink, Deadline], Outcome]
 

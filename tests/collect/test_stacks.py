@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from rankmuster.collect.collector import Assessment, Scene, Wishes
+from rankmuster.collect.collector import Assessment, Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.sink import Store
 from rankmuster.collect.stacks import Stacks, plain
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
+from rankmuster.collect.wishes import Wishes
 from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.bundle import gather
 from rankmuster.model.fault import Progress

@@ -14,7 +14,7 @@ import typer
 
 from rankmuster.cli.output import say, write_stdout
 from rankmuster.cli.status import CommandError, doing
-from rankmuster.collect.collector import LOG_BYTES, LOOK_SECONDS, DumpWish, RasRisk, Wishes
+from rankmuster.collect.wishes import LOG_BYTES, LOOK_SECONDS, DumpWish, RasRisk, Wishes
 
 if TYPE_CHECKING:
     from rankmuster.collect.save import Saved
@@ -27,11 +27,15 @@ LEAST_SECONDS = 2.0
 
 
 class CollectStatus(IntEnum):
-    """0: evidence of the instance is saved. 2: only the node's own is, no instance was found. 3: nothing is saved."""
+    """0: evidence of the instance is saved. 2: only the node's own is, no instance was found. 3: nothing is saved.
+
+    4: it is saved here and could not be uploaded.
+    """
 
     SAVED = 0
     NODE_ONLY = 2
     NOTHING = 3
+    NOT_UPLOADED = 4
 
 
 def collect(
@@ -88,7 +92,8 @@ def collect(
 
     The bundle's path goes to standard output, what happened to standard error. Then: rankmuster diagnose BUNDLE.
 
-    Exit status: 0 evidence of the instance is saved, 2 only the node's own is (no instance was found), 3 nothing is.
+    Exit status: 0 evidence of the instance is saved, 2 only the node's own is (no instance was found), 3 nothing is,
+    4 it is saved here and could not be uploaded.
     """
     with doing("loading the program"):
         from rankmuster.collect.save import Refused, Request, save
@@ -114,12 +119,24 @@ def collect(
     write_stdout(f"{saved.path}\n")
     if upload is not None:
         with doing(f"uploading {saved.path}"):
-            _upload(saved.path, upload, upload_deadline)
+            if not _uploaded(saved.path, upload, upload_deadline):
+                return CollectStatus.NOT_UPLOADED
     return CollectStatus.SAVED if saved.of_instance else CollectStatus.NODE_ONLY
 
 
-def _upload(path: Path, url: str, seconds: float) -> None:
-    raise NotImplementedError
+def _uploaded(path: Path, url: str, seconds: float) -> bool:
+    from rankmuster.collect.bundle.upload import UploadFailed, upload
+    from rankmuster.collect.deadline import Deadline
+    from rankmuster.report.inert import plain
+
+    try:
+        done = upload(path, url, Deadline.after(seconds))
+    except UploadFailed as error:
+        say(f"rankmuster: {plain(str(error), limit=600)}")
+        return False
+    size = f"{done.files} file(s), {done.size} bytes, {done.checked} checked"
+    say(f"rankmuster: uploaded to {plain(done.url)}: {size}, {done.seconds:.1f} s")
+    return True
 
 
 @contextmanager

@@ -15,8 +15,11 @@ import typer
 from typer.main import get_command
 
 from rankmuster import __version__
+from rankmuster.cli.bundle import app as bundle_app
+from rankmuster.cli.calibrate import calibrate
 from rankmuster.cli.collect import collect
 from rankmuster.cli.diagnose import diagnose
+from rankmuster.cli.env import env_app
 from rankmuster.cli.explain import explain
 from rankmuster.cli.output import leave_stdout, say, write_stdout
 from rankmuster.cli.status import CommandError, ExitStatus, InternalError
@@ -34,6 +37,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("collect", short_help="Save the evidence of a live instance in seconds.")(collect)
+app.add_typer(bundle_app, name="bundle", short_help="Verify a bundle, or merge those of several nodes.")
+app.add_typer(env_app, name="env", short_help="The variables that leave evidence: print them, check them.")
+app.command("calibrate", short_help="Buffer sizes, time-outs and log volume from recorded load.")(calibrate)
 app.command("diagnose", short_help="Say what is wrong, who is the culprit, what to rebuild.")(diagnose)
 app.command("explain", short_help="Explain a word of a verdict, and what to do about it.")(explain)
 

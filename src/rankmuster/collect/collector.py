@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Protocol
 
 from rankmuster.collect.deadline import Deadline
@@ -14,51 +13,8 @@ from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Outcome
 from rankmuster.collect.sink import Sink
 from rankmuster.collect.target import Target
+from rankmuster.collect.wishes import Wishes
 from rankmuster.model.fault import Phase, Progress
-
-
-class RasRisk(str, Enum):
-    """When RAS is asked on versions whose STATUS can hurt the job."""
-
-    NEVER = "never"
-    AFTER_STOP_CONFIRMED = "after_stop_confirmed"
-    ALWAYS = "always"
-
-
-class DumpWish(str, Enum):
-    """When the ranks are asked to write Flight Recorder dumps. WHEN_NOT_HEALTHY: not while work is seen to advance, or
-    there is none to do."""
-
-    NEVER = "never"
-    WHEN_NOT_HEALTHY = "when_not_healthy"
-    ALWAYS = "always"
-
-
-LOOK_SECONDS = 3.0
-"""Between two looks: GPU utilisation is itself a mean over up to a second, and three of them fit into a deadline."""
-
-LOG_BYTES = 8 << 20
-"""Of each log: a stop writes kilobytes, and NCCL's INFO lines of an init some megabytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the operator asked for. Times in seconds.
-
-    `look_seconds`: time between two looks at counters and pages. `ras_gap_seconds`: time between two RAS polls.
-    `stop_confirmed`: the caller knows already that the instance has stopped (the watcher, a person).
-    `max_log_bytes`: of each log, at most its last so many bytes.
-    """
-
-    ras_risk: RasRisk = RasRisk.AFTER_STOP_CONFIRMED
-    dumps: DumpWish = DumpWish.WHEN_NOT_HEALTHY
-    stacks: bool = True
-    stop_confirmed: bool = False
-    look_seconds: float = LOOK_SECONDS
-    ras_gap_seconds: float = 2.0
-    ras_polls: int = 2
-    max_log_bytes: int = LOG_BYTES
-    metrics_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from rankmuster import __version__
 from rankmuster.collect.bundle.manifest import Circumstances, Ended, build
 from rankmuster.collect.bundle.write import NotWritten, OutputRefused, open_staging
-from rankmuster.collect.collector import Scene, Wishes
+from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.collect.find.again import GONE, look_again
 from rankmuster.collect.find.facts import instance_facts
@@ -24,6 +24,7 @@ from rankmuster.collect.pool import Report, Task, run
 from rankmuster.collect.registry import tasks as all_tasks
 from rankmuster.collect.sink import Sink, SinkFull, Store
 from rankmuster.collect.target import Target
+from rankmuster.collect.wishes import Wishes
 from rankmuster.model.ranks_text import ranks_text
 
 CLOSE_SHARE = 0.06

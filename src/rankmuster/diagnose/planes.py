@@ -77,7 +77,7 @@ def report(context: Context, progress: Progress) -> tuple[PlaneReport, ...]:
 
 
 def _outcomes(context: Context) -> dict[Plane, str]:
-    """Why the collectors of each plane brought nothing; of several (one a node, as `ras@host`) the first that failed."""
+    """Why the collectors of each plane brought nothing; of several (one a node, as `ras@host`) the first to fail."""
     reasons: dict[Plane, str] = {}
     for manifest in context.evidence.of(ManifestFacts):
         for collector, outcome in manifest.outcomes.items():

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rankmuster.collect.collector import RasRisk
+from rankmuster.collect.wishes import RasRisk
 from rankmuster.drill.faults import FAULTS, fault_named
 from rankmuster.drill.job import WORKER
 from rankmuster.drill.plan import Backend

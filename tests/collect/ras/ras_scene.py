@@ -7,13 +7,14 @@ from pathlib import Path
 
 from fake_server import KILLED_PIDS
 
-from rankmuster.collect.collector import Assessment, RasRisk, Scene, Wishes
+from rankmuster.collect.collector import Assessment, Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Outcome
 from rankmuster.collect.ras.collector import RasCollector
 from rankmuster.collect.sink import Store
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
+from rankmuster.collect.wishes import RasRisk, Wishes
 from rankmuster.evidence.bundle import Evidence, load
 from rankmuster.model.fault import Phase, Progress
 

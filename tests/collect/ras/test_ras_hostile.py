@@ -16,12 +16,12 @@ import pytest
 from fake_server import FakeServer, era
 from ras_scene import Stage, ready
 
-from rankmuster.collect.collector import RasRisk
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.outcome import Ending
 from rankmuster.collect.ras import client, collector
 from rankmuster.collect.ras.address import Endpoint, addresses
 from rankmuster.collect.target import Role
+from rankmuster.collect.wishes import RasRisk
 from rankmuster.model.ras import RasPoll
 
 SECONDS = 0.8

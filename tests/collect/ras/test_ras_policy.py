@@ -7,10 +7,10 @@ import itertools
 import pytest
 from ras_scene import MOVING, STARTING, STOPPED, STUCK_IN_INIT, UNSEEN
 
-from rankmuster.collect.collector import RasRisk
 from rankmuster.collect.ras.hazards import HAZARDS, Harm
 from rankmuster.collect.ras.policy import Action, Form, decide
 from rankmuster.collect.ras.release import RAS_SINCE, Release, Span, release_in
+from rankmuster.collect.wishes import RasRisk
 
 WITHOUT_RAS = ("2.18.3", "2.21.5", "2.23.4")
 SAFE = ("2.24.3", "2.25.1", "2.29.2", "2.29.3", "2.29.6")

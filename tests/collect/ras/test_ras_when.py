@@ -10,9 +10,9 @@ import pytest
 from fake_server import FakeServer, era
 from ras_scene import MOVING, STARTING, STOPPED, STUCK_IN_INIT, Stage, ready
 
-from rankmuster.collect.collector import RasRisk
 from rankmuster.collect.outcome import Ending
 from rankmuster.collect.ras import collector
+from rankmuster.collect.wishes import RasRisk
 from rankmuster.evidence.bundle import load
 from rankmuster.model.ras import RasPoll
 

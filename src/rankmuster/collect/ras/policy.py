@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from rankmuster.collect.collector import Assessment, RasRisk
+from rankmuster.collect.collector import Assessment
 from rankmuster.collect.ras.hazards import Harm, Hazard, hazards_of
 from rankmuster.collect.ras.release import HAS_JSON, NO_RAS, Span
+from rankmuster.collect.wishes import RasRisk
 from rankmuster.model.fault import Phase, Progress
 
 
