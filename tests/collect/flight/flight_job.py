@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rankmuster.collect.collector import Assessment, Scene, Wishes
+from rankmuster.collect.collector import Assessment, Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.flight.files import DumpFiles
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Outcome
 from rankmuster.collect.sink import Store
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
+from rankmuster.collect.wishes import Wishes
 from rankmuster.model.fault import Progress
 
 _REAL = zlib.decompress(

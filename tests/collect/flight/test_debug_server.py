@@ -16,7 +16,7 @@ import pytest
 from flight_job import HEALTHY, STOPPED, UNKNOWN, dump, json_dump, ticks
 from odd_servers import Behaviour, absurd_length, closes, drips, endless, garbage, says, serving, short, silent
 
-from rankmuster.collect.collector import Assessment, Scene, Wishes
+from rankmuster.collect.collector import Assessment, Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.flight.debug_server import DebugServer
 from rankmuster.collect.flight.http_reply import NoReply, exchange
@@ -26,6 +26,7 @@ from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.sink import Store
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
+from rankmuster.collect.wishes import Wishes
 
 GLOO = "fr_trace_json"
 NCCL = "dump_nccl_trace_json"

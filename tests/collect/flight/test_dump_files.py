@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from flight_job import HEALTHY, STOPPED, UNKNOWN, Job, dump, json_dump, pieces
 
-from rankmuster.collect.collector import DumpWish, Scene, Wishes
+from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.flight.files import DumpFiles
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Ending
 from rankmuster.collect.sink import SinkFull, Store
+from rankmuster.collect.wishes import DumpWish, Wishes
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from flight_job import STOPPED, ticks
 
-from rankmuster.collect.collector import DumpWish, Scene, Wishes
+from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.flight.debug_server import DebugServer
 from rankmuster.collect.flight.tcp_store import read_keys
@@ -29,6 +29,7 @@ from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.sink import Store
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
+from rankmuster.collect.wishes import DumpWish, Wishes
 from rankmuster.diagnose.run import diagnose
 from rankmuster.evidence.bundle import load
 from rankmuster.model.fault import Role as Part

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rankmuster.collect.collector import Collector, Scene, Wishes
+from rankmuster.collect.collector import Collector, Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Outcome
 from rankmuster.collect.sink import Piece, Store
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
+from rankmuster.collect.wishes import Wishes
 
 NOW = 1_795_986_500.25
 INIT = (

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 from log_scene import NOW, Taken, process, scene
 
-from rankmuster.collect.collector import Scene, Wishes
+from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.logs import http_get
 from rankmuster.collect.logs.engine_pages import EnginePages
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Ending
 from rankmuster.collect.sink import SinkClosed, Store
+from rankmuster.collect.wishes import Wishes
 from rankmuster.evidence.bundle import load
 from rankmuster.model.engine import EnginePage
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from log_scene import CALL, INIT, NOW, Taken, process, scene
 
-from rankmuster.collect.collector import Wishes
 from rankmuster.collect.logs.nccl_logs import NcclLogs
 from rankmuster.collect.outcome import Ending
 from rankmuster.collect.target import Role
+from rankmuster.collect.wishes import Wishes
 from rankmuster.evidence.bundle import load
 from rankmuster.model.nccllog import InitPhase, NcclInit, NcclLogFile
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from rankmuster.collect.collector import DumpWish, Scene
+from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.flight.decide import decide
 from rankmuster.collect.flight.dump_file import looks_like_dump
@@ -22,6 +22,7 @@ from rankmuster.collect.flight.process_state import state_of, why_not_running
 from rankmuster.collect.flight.worker_server import WorkerServer, configured, find_servers
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.sink import Sink, SinkClosed, SinkFull
+from rankmuster.collect.wishes import DumpWish
 
 NAMES_SECONDS = 2.0
 """For the list of what a server can be asked; a process whose server thread lives answers in milliseconds."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rankmuster.collect.collector import Assessment, DumpWish, Wishes
+from rankmuster.collect.collector import Assessment
+from rankmuster.collect.wishes import DumpWish, Wishes
 
 
 @dataclass(frozen=True, slots=True)
