@@ -60,6 +60,7 @@ class Store:
         self._closed = False
         self._bytes = 0
         self._pieces: dict[str, Piece] = {}
+        self._folded: set[str] = set()
 
     def sink(self, collector: str) -> Sink:
         """A collector's own entrance."""
@@ -113,17 +114,21 @@ class Store:
                     part.unlink()
                 raise SinkFull(f"cannot write {name}: {error.strerror or error}") from error
             self._bytes += len(data) - (earlier.size if earlier else 0)
+            self._folded.add(name.casefold())
             self._pieces[name] = Piece(
                 name, collector, len(data), hashlib.sha256(data).hexdigest(), look_time, rank, host
             )
             return name
 
     def _free(self, wanted: str) -> str:
-        """The name, or the name with a number: two ranks may write files of one name."""
-        if wanted not in self._pieces:
+        """The name, or the name with a number: two ranks may write files of one name.
+
+        Names that differ only by case count as one: the bundle may be unpacked where they are.
+        """
+        if wanted.casefold() not in self._folded:
             return wanted
         stem, ending = os.path.splitext(wanted)
-        return next(name for n in range(2, 1 << 20) if (name := f"{stem}-{n}{ending}") not in self._pieces)
+        return next(name for n in range(2, 1 << 20) if (name := f"{stem}-{n}{ending}").casefold() not in self._folded)
 
 
 class Sink:

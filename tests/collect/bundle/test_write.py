@@ -197,6 +197,12 @@ def test_a_deadline_that_has_passed_ends_the_waiting_for_the_disk(tmp_path: Path
     assert "power failure" in sealed.notes[0]
 
 
+def test_names_that_differ_only_by_case_are_kept_apart(tmp_path: Path) -> None:
+    path = make(tmp_path / "b", {"logs/Worker.log": b"one", "logs/worker.log": b"two"})
+    assert sorted(os.listdir(path / "logs")) == ["Worker.log", "worker-2.log"]
+    assert verify(path).ok
+
+
 def test_an_abandoned_collection_leaves_nothing(tmp_path: Path) -> None:
     staging = write.open_staging(tmp_path / "b.tar.zst")
     staging.store().sink("ras").put("ras/a", b"x")

@@ -75,6 +75,8 @@ _FLAGS = frozenset(
         *("-l", "-u", "-B", "-I", "-E", "-s", "-S", "-O", "-OO", "-i", "-g"),
     }
 )
+_SHORT = 2
+"""Letters of an option that many programs use, each for something else (`-m`, `-n`): only numbers are settings there."""
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:-dbg|t)?")
 _OPTION = re.compile(r"--?[A-Za-z][\w.-]{0,80}")
 _NAME = re.compile(r"[A-Za-z_][\w.+:@-]{0,127}")
@@ -226,6 +228,8 @@ def _value(option: str, value: str) -> str:
     """The value of an option, where it may be shown."""
     name = option.lstrip("-")
     known = name in VALUES or name.replace("_", "-") in VALUES
+    if len(name) <= _SHORT and not re.fullmatch(r"[\d.,:-]{1,24}", value):
+        return MASKED if value else value
     if not known or _long_or_code(value) or looks_secret(value):
         return MASKED if value else value
     if names_secret(name) and not re.fullmatch(r"[\d.,]{1,12}", value):
