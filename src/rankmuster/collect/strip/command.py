@@ -76,7 +76,7 @@ _FLAGS = frozenset(
     }
 )
 _SHORT = 2
-"""Letters of an option that many programs use, each for something else (`-m`, `-n`): only numbers are settings there."""
+"""Letters of an option that programs use each for something else (`-m`, `-n`): only numbers are settings there."""
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:-dbg|t)?")
 _OPTION = re.compile(r"--?[A-Za-z][\w.-]{0,80}")
 _NAME = re.compile(r"[A-Za-z_][\w.+:@-]{0,127}")
