@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rankmuster.diagnose import flight_groups, host_clocks, log_rolls, looks, lookup, roll, window
+from rankmuster.diagnose import bygone, flight_groups, host_clocks, log_rolls, looks, lookup, roll, window
+from rankmuster.diagnose.bygone import Bygone
 from rankmuster.diagnose.clock import Clock, anchor
 from rankmuster.diagnose.flight_rows import FlightRows, rows_of
 from rankmuster.diagnose.lookup import Roster
@@ -38,6 +39,7 @@ class Context:
     `first_alarm`: unix seconds of the first of them, and of the first alarm of watchdog or engine; None where there is
     none or no stamp can be anchored, so they order events and say nothing by their absence.
     `last_look`: unix seconds of the last look at the instance, None where no collector noted one.
+    `bygone`: kernel events from before the instance's start, which `evidence` does not hold; None where there are none.
     `memo`: what `memo.once` remembers.
     """
 
@@ -60,6 +62,7 @@ class Context:
     last_look: float | None
     window: tuple[float | None, float | None]
     job: Job
+    bygone: Bygone | None = None
     memo: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)
 
     def time(self, stamp: Stamp | None) -> float | None:
@@ -97,6 +100,7 @@ class Context:
 
 def build(evidence: Evidence, limits: Thresholds) -> Context:
     """Aligns all evidence (DESIGN, "Align")."""
+    evidence, earlier = bygone.set_aside(evidence)
     facts = _facts(evidence.of(InstanceFacts))
     manifests = evidence.of(ManifestFacts)
     dumps = _ranked(evidence.of(FlightDump), manifests)
@@ -163,6 +167,7 @@ def build(evidence: Evidence, limits: Thresholds) -> Context:
         last_look=last_look,
         window=covered,
         job=job,
+        bygone=earlier,
     )
 
 

@@ -196,7 +196,9 @@ def _framework_log(context: Context) -> PlaneReport:
 def _kernel(context: Context) -> PlaneReport:
     kinds = (Xid, SXid, OomKill, KernelEvent, ServiceEvent, GpuUuid)
     count = sum(len(context.evidence.of(kind)) for kind in kinds)
-    return _row(Plane.KERNEL, bool(count), counted(count, "event"), "no kernel log with an event in the evidence")
+    earlier = len(context.bygone.events) if context.bygone is not None else 0
+    note = counted(count, "event") + (f", {earlier} more from before the instance's start" if earlier else "")
+    return _row(Plane.KERNEL, bool(count or earlier), note, "no kernel log with an event in the evidence")
 
 
 def _hardware(context: Context) -> PlaneReport:

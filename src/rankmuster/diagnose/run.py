@@ -15,6 +15,7 @@ from rankmuster.diagnose.detectors import (
     cuda_errors,
     culprit_stacks,
     devices,
+    earlier_events,
     exits,
     fingerprints,
     hardware,
@@ -26,6 +27,7 @@ from rankmuster.diagnose.detectors import (
     network,
     peer_access,
     process_states,
+    ras_asking,
     ras_counts,
     ras_missing,
     timeout_history,
@@ -56,6 +58,7 @@ DETECTORS: tuple[Callable[[Context], list[Finding]], ...] = (
     waiting.detect,
     ras_missing.detect,
     ras_counts.detect,
+    ras_asking.detect,
     hardware.detect,
     network.detect,
     peer_access.detect,
@@ -64,6 +67,7 @@ DETECTORS: tuple[Callable[[Context], list[Finding]], ...] = (
     uneven_load.detect,
     wrong_path.detect,
     alarms.detect,
+    earlier_events.detect,
 )
 """All detectors; their order is that of the findings in a report, not of their weight."""
 

@@ -80,6 +80,26 @@ class NodeTask:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelTask:
+    """One thread of a process as the kernel sees it. `pid`: in its own numbering. `main`: the process's first thread.
+
+    `wait_channel`: the kernel function that it waits in, None where it does not wait or that is not said.
+    `system_call`: number on its machine. `frames`: the kernel's stack, innermost first; empty where it may not be read.
+    """
+
+    source: str
+    rank: int | None
+    pid: int
+    tid: int
+    name: str
+    state: TaskState
+    wait_channel: str | None
+    system_call: int | None
+    main: bool
+    frames: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CgroupLook:
     """Limits and counters of one control group at one time. Bytes; None where there is no limit, or it is not said."""
 

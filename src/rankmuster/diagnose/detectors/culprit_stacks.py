@@ -10,6 +10,7 @@ import re
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Finding
 from rankmuster.model.frameworklog import ThreadStack
+from rankmuster.model.node import KernelTask
 from rankmuster.model.plane import Plane
 
 NAME = "stacks"
@@ -37,12 +38,26 @@ def explain(context: Context, ranks: tuple[int, ...]) -> list[Finding]:
         stacks = [stack for stack in context.evidence.of(ThreadStack) if _owner(context, stack) == rank]
         stacks = [stack for stack in stacks if stack.tool != "torch"] or stacks
         if not stacks:
+            found += _in_the_kernel(context, rank)
             continue
         main = next((stack for stack in stacks if MAIN.search(stack.thread)), stacks[0])
         text = _enqueued(main) if main.tool == "torch" else _now(main)
         statement = f"Rank {rank}'s stack ({main.tool}): {text}"
         found.append(Finding(NAME, Plane.FRAMEWORK_LOG, statement, (main.origin.reference,)))
     return found
+
+
+def _in_the_kernel(context: Context, rank: int) -> list[Finding]:
+    """What the kernel says of the main thread, where no better stack was taken."""
+    for task in context.evidence.of(KernelTask):
+        owner = task.rank if task.rank is not None else context.roster.of_process(None, task.pid)
+        if owner != rank or not task.main:
+            continue
+        where = " < ".join(task.frames[:SHOWN]) or task.wait_channel
+        doing = f"waits in {where}" if where else "runs, or does not say where it waits"
+        text = f"its main thread (state {task.state.value}) {doing}"
+        return [Finding(NAME, Plane.PLATFORM, f"Rank {rank} as the kernel sees it: {text}", (task.source,))]
+    return []
 
 
 def _now(stack: ThreadStack) -> str:
