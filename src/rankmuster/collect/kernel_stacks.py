@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rankmuster.collect.flight.process_state import read_state, thread_name, threads_of
+from rankmuster.collect.process_now import read_state, thread_name, threads_of
 from rankmuster.collect.target import ProcessOfInstance
 
 MAX_TASKS = 512
@@ -35,7 +35,7 @@ def kernel_text(proc: Path, process: ProcessOfInstance, why: str) -> bytes | Non
         call = _read(folder / "syscall").split()
         number = call[0] if call and (call[0].lstrip("-").isdigit() or call[0] == "running") else "?"
         name = _printable(thread_name(proc, process.pid, thread))
-        lines.append(f"task {thread} {name!r} state={state.letter} wchan={wait or '?'} syscall={number}")
+        lines.append(f"task {thread} {name!r} state={state.state} wchan={wait or '?'} syscall={number}")
         lines += [f"    {line}" for line in _read(folder / "stack").splitlines()]
     if not written:
         return None

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from rankmuster.collect.bounded import all_within
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.flight.patience import all_within
-from rankmuster.collect.flight.process_state import state_of
 from rankmuster.collect.kernel_stacks import kernel_text
 from rankmuster.collect.node.children import Ran, find_program, run
 from rankmuster.collect.outcome import Ending, Outcome
+from rankmuster.collect.process_now import state_of
 from rankmuster.collect.sink import Sink, SinkClosed, SinkFull
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from fake_proc import FakeProc
 
+from rankmuster.collect.bounded import MAX_LEFT_BEHIND, each
 from rankmuster.collect.find import devices, options, ranks, titles
 from rankmuster.collect.find.devices import Gpu
 from rankmuster.collect.find.options import Shape
-from rankmuster.collect.find.patient import MAX_LEFT_BEHIND, each
 from rankmuster.collect.target import Role
 
 GPUS = (Gpu(0, "GPU-aaaa-1"), Gpu(1, "GPU-aabb-2"), Gpu(2, "GPU-cccc-3"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ from fake_proc import FakeProc, vllm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankmuster.collect.find import below
-from rankmuster.collect.find.proc import Proc, parse_command, parse_environ, parse_stat, parse_status
+from rankmuster.collect.proc import Proc, parse_command, parse_environ, parse_stat, parse_status
 
 
 def test_a_name_may_hold_anything() -> None:
@@ -157,49 +155,3 @@ def test_without_nccl_or_torch_there_is_none(tmp_path: Path) -> None:
     fake = FakeProc(tmp_path / "proc")
     fake.add(100, 1, ["vllm", "serve", "m"], mapped=["/usr/lib/libc.so.6"])
     assert fake.find().targets[0].nccl_loaded is False
-
-
-class TestBelow:
-    """No path leads out of a root, whatever links stand in it."""
-
-    @pytest.fixture
-    def root(self, tmp_path: Path) -> Path:
-        (tmp_path / "secret").write_text("outside")
-        root = tmp_path / "root"
-        (root / "var/log").mkdir(parents=True)
-        (root / "var/log/a.log").write_text("inside")
-        (root / "secret").write_text("the container's own")
-        return root
-
-    def read(self, root: Path, path: str) -> str:
-        with below.open_regular(root, path) as descriptor:
-            return os.read(descriptor, 100).decode()
-
-    def test_links_are_resolved_as_the_owner_would(self, root: Path) -> None:
-        (root / "up").symlink_to("../../../../secret")
-        (root / "absolute").symlink_to("/secret")
-        (root / "log").symlink_to("/var/log")
-        (root / "var/log/loop").symlink_to("loop")
-        assert self.read(root, "/up") == "the container's own"
-        assert self.read(root, "/absolute") == "the container's own"
-        assert self.read(root, "/log/../log/./a.log") == "inside"
-        assert self.read(root, "../../../secret") == "the container's own"
-        assert below.names(root, "/log") == ["a.log", "loop"]
-        assert below.resolved(root, "/log/a.log") == "/var/log/a.log"
-        with pytest.raises(OSError, match="links"):
-            self.read(root, "/log/loop")
-
-    def test_only_regular_files_are_opened(self, root: Path) -> None:
-        os.mkfifo(root / "fifo")
-        with pytest.raises(below.Refused, match="a pipe"):
-            self.read(root, "/fifo")
-        with pytest.raises(below.Refused, match="a folder"):
-            self.read(root, "/var")
-        with pytest.raises(FileNotFoundError):
-            self.read(root, "/none")
-        with pytest.raises(NotADirectoryError):
-            self.read(root, "/secret/x")
-
-    def test_the_kernels_folders_hold_no_logs(self) -> None:
-        with pytest.raises(below.Refused, match="kernel"):
-            self.read(Path("/"), "/proc/self/../self/environ")

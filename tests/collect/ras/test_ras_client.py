@@ -12,12 +12,12 @@ import pytest
 from fake_server import FakeServer, capture, era
 from ras_scene import Stage, ready
 
+from rankmuster.collect.bounded import Late, within
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.outcome import Ending
 from rankmuster.collect.ras import client, collector
 from rankmuster.collect.ras.address import AddressUnusable, Endpoint, addresses, endpoint
 from rankmuster.collect.ras.attempts import Met, NoAnswer, summary
-from rankmuster.collect.ras.bounded import Late, within
 from rankmuster.collect.ras.client import Broken, Ended, Service
 from rankmuster.collect.ras.identity import Whose, is_report, release_text, whose
 from rankmuster.collect.ras.keep import Shelf

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 
-from rankmuster.collect.find.proc import NotAllowed, Proc, Stat
 from rankmuster.collect.machine import Machine
+from rankmuster.collect.proc import NotAllowed, Proc, Stat
 from rankmuster.collect.target import ProcessOfInstance, Target
 
 GONE = "X"

@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rankmuster.collect.find import devices, endpoints, libraries, naming, options, patient, ray
+from rankmuster.collect import bounded
+from rankmuster.collect.find import devices, endpoints, libraries, naming, options, ray
 from rankmuster.collect.find.devices import Gpu
 from rankmuster.collect.find.libraries import Libraries
 from rankmuster.collect.find.places import Places
-from rankmuster.collect.find.proc import NotAllowed, Proc, Stat
 from rankmuster.collect.find.ranks import Place
 from rankmuster.collect.find.seen import Seen, Table
 from rankmuster.collect.find.table import PATIENCE, TOTAL, Doubts
 from rankmuster.collect.machine import Machine
+from rankmuster.collect.proc import NotAllowed, Proc, Stat
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
 
 MAX_MAPS_READ = 16
@@ -55,7 +56,7 @@ class Surroundings:
     def libraries(self, pid: int) -> Libraries | None:
         """What it has mapped; None when that may not be seen, or does not come back."""
         if pid not in self._libraries:
-            done = patient.each([pid], self._mapped, patience=PATIENCE * 3, total=TOTAL)
+            done = bounded.each([pid], self._mapped, patience=PATIENCE * 3, total=TOTAL)
             self.doubts.stuck.update(done.stuck)
             self._libraries[pid] = done.results[0][1] if done.results else None
         return self._libraries[pid]

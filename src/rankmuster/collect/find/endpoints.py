@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from rankmuster.collect.find import options, titles
-from rankmuster.collect.find.proc import NotAllowed, Proc
+from rankmuster.collect.proc import NotAllowed, Proc
 
 MAX_ADDRESSES = 4
 """Addresses tried of one server: a pod has one or two, a node with many rails answers on its first."""

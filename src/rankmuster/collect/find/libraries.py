@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rankmuster.collect.find import below, titles
+from rankmuster.collect import files_below
+from rankmuster.collect.find import titles
 
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 _DISTRIBUTIONS = {
@@ -54,7 +55,7 @@ def version(root: Path, folders: Iterable[str], engine: str | None) -> str | Non
         return None
     for folder in folders:
         try:
-            listed = below.names(root, folder)
+            listed = files_below.names_in(root, folder)
         except OSError:
             continue
         for name in listed:

@@ -11,7 +11,7 @@ import os
 import re
 from pathlib import PurePosixPath
 
-from rankmuster.collect.find.proc import NotAllowed, Proc
+from rankmuster.collect.proc import NotAllowed, Proc
 
 MAX_DESCRIPTORS = 2048
 """Open files looked at of one process: engines hold some hundreds, sockets of clients besides."""

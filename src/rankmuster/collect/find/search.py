@@ -10,10 +10,10 @@ from rankmuster.collect.find import groups, naming
 from rankmuster.collect.find.build import Surroundings, build
 from rankmuster.collect.find.devices import Gpu
 from rankmuster.collect.find.places import Places, apart, places
-from rankmuster.collect.find.proc import Proc
 from rankmuster.collect.find.seen import Table
 from rankmuster.collect.find.table import Doubts, closely, look
 from rankmuster.collect.machine import Machine
+from rankmuster.collect.proc import Proc
 from rankmuster.collect.target import Target
 
 _NO_INSTANCE = ("Xorg", "Xwayland", "gnome-shell", "nv-hostengine", "dcgm-exporter", "nvidia-smi", "dcgmproftester")

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from rankmuster.collect.bounded import each
 from rankmuster.collect.find import ray, titles
-from rankmuster.collect.find.patient import each
-from rankmuster.collect.find.proc import NotAllowed, Proc
 from rankmuster.collect.find.seen import Seen, Table
+from rankmuster.collect.proc import NotAllowed, Proc
 from rankmuster.collect.target import Role
 
 _T = TypeVar("_T")

@@ -12,15 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from rankmuster.collect.bounded import all_within
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.flight.decide import decide
 from rankmuster.collect.flight.dump_file import looks_like_dump
 from rankmuster.collect.flight.http_reply import NoReply, exchange
-from rankmuster.collect.flight.patience import all_within
-from rankmuster.collect.flight.process_state import state_of, why_not_running
 from rankmuster.collect.flight.worker_server import WorkerServer, configured, find_servers
 from rankmuster.collect.outcome import Ending, Outcome
+from rankmuster.collect.process_now import state_of, why_not_running
 from rankmuster.collect.sink import Sink, SinkClosed, SinkFull
 from rankmuster.collect.wishes import DumpWish
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from rankmuster.collect.flight.below_root import located, read_up_to, reopened
+from rankmuster.collect.files_below import located, opened_as, read_up_to
 from rankmuster.evidence import flight_json, flight_pickle
 from rankmuster.evidence.blob import Blob
 from rankmuster.model.flight import FlightDump
@@ -74,7 +74,7 @@ def read_dump(root: Path, path: str, *, check: bool = True) -> DumpFile:
             raise OSError(errno.EINVAL, "not a regular file")
         if before.st_size > MAX_DUMP_BYTES:
             raise OSError(errno.EFBIG, f"{before.st_size >> 20} MiB, more than a dump has")
-        opened = reopened(handle, os.O_RDONLY | os.O_NONBLOCK)
+        opened = opened_as(handle, os.O_RDONLY | os.O_NONBLOCK)
         try:
             data = read_up_to(opened, MAX_DUMP_BYTES)
             after = os.fstat(opened)

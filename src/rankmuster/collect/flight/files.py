@@ -16,10 +16,10 @@ from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.flight import told
 from rankmuster.collect.flight.decide import Decision, decide
 from rankmuster.collect.flight.pipes import Answer, Asked, ask
-from rankmuster.collect.flight.process_state import state_of, why_not_running
 from rankmuster.collect.flight.recorders import Recorder, find_recorders
 from rankmuster.collect.flight.shelf import Shelf
 from rankmuster.collect.outcome import Ending, Outcome
+from rankmuster.collect.process_now import state_of, why_not_running
 from rankmuster.collect.sink import Sink
 from rankmuster.collect.target import Target
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from rankmuster.collect.flight.below_root import located, reopened
-from rankmuster.collect.flight.process_state import open_files
+from rankmuster.collect.files_below import located, opened_as
+from rankmuster.collect.process_now import open_files
 from rankmuster.collect.target import ProcessOfInstance
 
 _DELETED = " (deleted)"
@@ -91,7 +91,7 @@ def _is_its_own(proc: Path, pid: int, pipe: os.stat_result) -> bool | None:
 
 def _write(handle: int, shown: str) -> Answer:
     try:
-        writer = reopened(handle, os.O_WRONLY | os.O_NONBLOCK)
+        writer = opened_as(handle, os.O_WRONLY | os.O_NONBLOCK)
     except OSError as error:
         if error.errno == errno.ENXIO:
             return Answer(Asked.NO_READER, f"nobody reads {shown}: its process is gone or past its end")

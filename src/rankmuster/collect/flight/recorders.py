@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from rankmuster.collect.bounded import Late, within
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.flight.below_root import absolute
-from rankmuster.collect.flight.patience import NoAnswer, within
+from rankmuster.collect.files_below import absolute
 from rankmuster.collect.flight.pipes import pipe_rank
 from rankmuster.collect.flight.settings import RecorderSettings, Version, read_settings
 from rankmuster.collect.flight.torch_version import torch_version
@@ -81,8 +81,8 @@ def _torch(proc: Path, workers: tuple[ProcessOfInstance, ...], deadline: Deadlin
     limit = deadline.within(VERSION_SECONDS)
     for worker in workers[:VERSION_TRIES]:
         try:
-            found = within(limit, partial(torch_version, proc, worker))
-        except NoAnswer:
+            found = within(limit.remaining(), partial(torch_version, proc, worker))
+        except Late:
             return None
         if found is not None:
             return found

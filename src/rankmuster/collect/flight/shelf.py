@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from rankmuster.collect.bounded import all_within
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.flight.below_root import names_below
+from rankmuster.collect.files_below import names_in
 from rankmuster.collect.flight.dump_file import MAX_CHECKED_BYTES, DumpFile, Shape, read_dump, version_of
-from rankmuster.collect.flight.patience import all_within
 from rankmuster.collect.flight.recorders import Recorder
 from rankmuster.collect.sink import Sink
 
@@ -76,7 +76,7 @@ class Shelf:
             for path in (*recorder.dumps, *recorder.prefixes, *([recorder.pipe] if recorder.pipe else [])):
                 folders[(recorder.process.root, _folder(path))] = None
         keys = list(folders)
-        answers = all_within(self._deadline.within(FOLDER_SECONDS), [partial(names_below, *key) for key in keys])
+        answers = all_within(self._deadline.within(FOLDER_SECONDS), [partial(names_in, *key) for key in keys])
         for key, answer in zip(keys, answers, strict=True):
             if isinstance(answer, BaseException) and not isinstance(answer, OSError):
                 self._dead.add(key)
@@ -152,7 +152,7 @@ class Shelf:
         folder, base = _folder(prefix), prefix.rsplit("/", 1)[-1]
         pattern = re.compile(re.escape(base) + r"(\d{1,6})")
         try:
-            names = names_below(root, folder)
+            names = names_in(root, folder)
         except OSError:
             return []
         found = ((int(match.group(1)), f"{folder}/{name}") for name in names if (match := pattern.fullmatch(name)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rankmuster.collect.flight.below_root import names_below, read_below
+from rankmuster.collect.files_below import names_in, read_below
 from rankmuster.collect.target import ProcessOfInstance
 
 Version = tuple[int, int]
@@ -49,7 +49,7 @@ def _beside_interpreter(process: ProcessOfInstance) -> tuple[str, ...]:
         return ()
     library = process.command[0].rsplit("/bin/", 1)[0] + "/lib"
     try:
-        names = names_below(process.root, library)
+        names = names_in(process.root, library)
     except OSError:
         return ()
     return tuple(f"{library}/{name}/site-packages/torch" for name in names if name.startswith("python3"))

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from rankmuster.collect.bounded import Late, within
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.flight.below_root import absolute, located
-from rankmuster.collect.flight.listening import listening_of, same_network
-from rankmuster.collect.flight.patience import NoAnswer, within
-from rankmuster.collect.flight.process_state import thread_name, threads_of
+from rankmuster.collect.files_below import absolute, located
 from rankmuster.collect.flight.tcp_store import StoreSilent, read_keys
+from rankmuster.collect.listening import listening_of, same_network
+from rankmuster.collect.process_now import thread_name, threads_of
 from rankmuster.collect.target import ProcessOfInstance
 
 SERVER_THREAD = "pt_workerserver"
@@ -122,8 +122,8 @@ def _from_store(
     limit = deadline.within(STORE_SECONDS)
     keys = [f"debug_server/rank{worker.rank}" for worker in workers]
     try:
-        values = within(limit, partial(read_keys, host, port, keys, limit))
-    except (StoreSilent, NoAnswer) as error:
+        values = within(limit.remaining(), partial(read_keys, host, port, keys, limit))
+    except (StoreSilent, Late) as error:
         return [], [f"the store at {host}:{port}, which knows the worker servers' ports, gives no answer: {error}"]
     servers, problems = [], []
     for worker, key in zip(workers, keys, strict=True):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.find.proc import Proc
 from rankmuster.collect.logs import keepers
 from rankmuster.collect.logs.outputs import Outputs, elsewhere, outputs
 from rankmuster.collect.logs.taking import outcome, take
 from rankmuster.collect.outcome import Ending, Outcome
+from rankmuster.collect.proc import Proc
 from rankmuster.collect.sink import Sink
 from rankmuster.collect.target import Target
 

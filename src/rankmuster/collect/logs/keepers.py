@@ -9,11 +9,11 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from rankmuster.collect import files_below
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.find import below
-from rankmuster.collect.find.proc import NotAllowed, Proc
 from rankmuster.collect.find.table import cgroup_names
 from rankmuster.collect.logs.sources import Source
+from rankmuster.collect.proc import NotAllowed, Proc
 from rankmuster.collect.target import ProcessOfInstance
 
 JOURNAL_SECONDS = 4.0
@@ -54,7 +54,7 @@ def pod_logs(var_log: Path, pods: set[str]) -> list[Source]:
 
 def _listed(root: Path, path: str) -> list[str]:
     try:
-        return below.names(root, path)
+        return files_below.names_in(root, path)
     except OSError:
         return []
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
-from rankmuster.collect.find import below
+from rankmuster.collect import files_below
 from rankmuster.collect.logs.sources import Source
 from rankmuster.collect.target import ProcessOfInstance
 
@@ -41,7 +41,7 @@ def _conf(process: ProcessOfInstance, place: str) -> Iterable[tuple[str, str]]:
     if not place.startswith("/"):
         return []
     try:
-        with below.open_regular(process.root, place) as descriptor:
+        with files_below.open_regular(process.root, place) as descriptor:
             text = os.read(descriptor, CONF_BYTES).decode("utf-8", "replace")
     except OSError:
         return []
@@ -69,7 +69,7 @@ def sources(process: ProcessOfInstance, pattern: str, hosts: Iterable[str]) -> l
     found: list[Source] = []
     for place in dict.fromkeys(folder.replace("%h", _host(host)) for host in (hosts if "%h" in folder else [""])):
         try:
-            listed = below.names(process.root, place or "/")
+            listed = files_below.names_in(process.root, place or "/")
         except OSError:
             listed = [re.sub("%p", str(process.inner_pid), absolute.rpartition("/")[2])]
         for name in listed:

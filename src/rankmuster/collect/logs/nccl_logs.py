@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rankmuster.collect.bounded import each
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.find.patient import each
 from rankmuster.collect.logs import nccl_files
 from rankmuster.collect.logs.sources import Source
 from rankmuster.collect.logs.taking import PATIENCE, outcome, take

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from rankmuster.collect import files_below
+from rankmuster.collect.bounded import each
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.find import below, options
-from rankmuster.collect.find.patient import each
+from rankmuster.collect.find import options
 from rankmuster.collect.logs.sources import Source, open_kind
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
@@ -92,7 +93,7 @@ def _own(process: ProcessOfInstance, by_pid: Mapping[int, ProcessOfInstance], ma
         if link == "/dev/null" or process.state == "Z":
             continue
         who = f"rank {process.rank}" if process.rank is not None else f"pid {process.pid}"
-        listed = found.elsewhere.setdefault(below.kind(mode), [])
+        listed = found.elsewhere.setdefault(files_below.kind(mode), [])
         if who not in listed:
             listed.append(who)
         found.piped = found.piped or stat.S_ISFIFO(mode)
@@ -129,7 +130,7 @@ def _stack_dumps(process: ProcessOfInstance, target: Target) -> Iterator[Source]
     inner = {one.inner_pid for one in target.processes}
     place = str(Path(process.cwd or "/") / folder)
     try:
-        listed = below.names(process.root, place)
+        listed = files_below.names_in(process.root, place)
     except OSError:
         return
     for name in listed:
@@ -169,7 +170,7 @@ def _walk(root: Path, top: str) -> Iterator[str]:
     while waiting:
         place, depth = waiting.pop()
         try:
-            listed = below.names(root, place)
+            listed = files_below.names_in(root, place)
         except OSError:
             continue  # no folder: a file, which stands in the listing already
         for name in listed:
@@ -185,7 +186,7 @@ def _walk(root: Path, top: str) -> Iterator[str]:
 
 def _written_since(root: Path, path: str, when: float) -> bool:
     try:
-        return below.modified(root, path) >= when
+        return files_below.status(root, path).st_mtime >= when
     except OSError:
         return False
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rankmuster.collect.find import below
+from rankmuster.collect import files_below
 from rankmuster.evidence import names
 
 
@@ -38,16 +38,16 @@ class Source:
 
 @contextmanager
 def opened(source: Source) -> Iterator[int]:
-    """A descriptor for reading it. Raises OSError; below.Refused for what is no log of that process."""
+    """A descriptor for reading it. Raises OSError; files_below.Refused for what is no log of that process."""
     if not source.descriptor:
-        with below.open_regular(source.root, source.path) as reading:
+        with files_below.open_regular(source.root, source.path) as reading:
             _belongs(reading, source)
             yield reading
         return
     # The kernel's own link to an open file, good for deleted ones too. O_PATH: nothing at its other end notices.
     found = os.open(source.root / source.path, os.O_PATH | os.O_CLOEXEC)
     try:
-        reading = below.reopen(found, source.said)
+        reading = files_below.reopen(found, source.said)
         try:
             yield reading
         finally:
@@ -61,7 +61,7 @@ def _belongs(descriptor: int, source: Source) -> None:
     owner = os.fstat(descriptor).st_uid
     if source.uid not in (None, 0, owner):
         message = f"belongs to uid {owner} and not to the process's {source.uid}; a log of its own would be its own"
-        raise below.Refused(1, message, source.path)
+        raise files_below.Refused(1, message, source.path)
 
 
 def identity(source: Source) -> tuple[int, int] | None:

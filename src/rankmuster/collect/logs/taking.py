@@ -10,8 +10,8 @@ import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from rankmuster.collect.bounded import each
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.find.patient import each
 from rankmuster.collect.logs import tail
 from rankmuster.collect.logs.sources import Source, bundle_path, identity, opened
 from rankmuster.collect.outcome import Ending, Outcome

@@ -8,7 +8,7 @@ import os
 import re
 from pathlib import Path
 
-from rankmuster.collect.flight.below_root import names_below
+from rankmuster.collect.files_below import names_in
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.node.sys_files import names, read_text
 
@@ -86,6 +86,6 @@ def shared_memory(root: Path) -> dict[str, int] | None:
 def uverbs_of(root: Path) -> int:
     """RDMA device files that a process can open: what is in /sys proves nothing of that."""
     try:
-        return sum(name.startswith("uverbs") for name in names_below(root, "/dev/infiniband"))
+        return sum(name.startswith("uverbs") for name in names_in(root, "/dev/infiniband"))
     except OSError:
         return 0

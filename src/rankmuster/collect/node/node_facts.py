@@ -18,7 +18,7 @@ from typing import Any
 
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.flight.below_root import read_below
+from rankmuster.collect.files_below import read_below
 from rankmuster.collect.node import cgroups, clock_state, host_facts, identity, proc_tasks
 from rankmuster.collect.node.sys_files import MAX_BYTES, read_text
 from rankmuster.collect.outcome import Ending, Outcome

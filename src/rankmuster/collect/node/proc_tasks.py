@@ -8,56 +8,26 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.node.sys_files import names, read_bytes, read_number, read_text
+from rankmuster.collect.proc import Stat, parse_stat
 
 MAX_THREADS = 4096
 """Threads of one process that are looked at; a worker of vLLM has 100 to 500."""
 MAX_STUCK = 64
 
-_HZ = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _STATUS = re.compile(r"^(voluntary_ctxt_switches|nonvoluntary_ctxt_switches|Threads|SigQ|TracerPid):\s*(\d+)", re.M)
 _LIMIT = re.compile(r"^(Max [a-z ]+?) {2,}(\S+) +(\S+)", re.M)
 _LIMITS = {"Max locked memory": "memlock", "Max open files": "nofile", "Max stack size": "stack"}
 _LIMITS |= {"Max processes": "nproc", "Max address space": "as"}
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
-    """`/proc/PID/stat`. `cpu_seconds`: user and system. `exit_status`: as waitpid gives it; 0 where hidden."""
-
-    state: str
-    parent: int
-    cpu_seconds: float
-    threads: int
-    start_ticks: int
-    rss_bytes: int
-    exit_status: int
-
-
 def stat(folder: Path) -> Stat | None:
-    """None where the process is gone, or the line is not of this form."""
+    """Of a process's or a thread's folder; None where it is gone, or the line is not of this form."""
     data = read_bytes(folder / "stat", 4096)
-    if not data:
-        return None
-    # The name stands in parentheses and may hold any byte, parentheses and blanks too.
-    fields = data[data.rfind(b")") + 1 :].decode("ascii", errors="replace").split()
-    try:
-        return Stat(
-            state=fields[0],
-            parent=int(fields[1]),
-            cpu_seconds=(int(fields[11]) + int(fields[12])) / _HZ,
-            threads=int(fields[17]),
-            start_ticks=int(fields[19]),
-            rss_bytes=int(fields[21]) * _PAGE,
-            exit_status=int(fields[49]) if len(fields) > 49 else 0,
-        )
-    except (ValueError, IndexError):
-        return None
+    return parse_stat(data) if data else None
 
 
 def look(folder: Path) -> dict[str, object]:

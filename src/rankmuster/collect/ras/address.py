@@ -6,8 +6,8 @@ import re
 import socket
 from dataclasses import dataclass
 
+from rankmuster.collect.bounded import Late, within
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.ras.bounded import Late, within
 
 DEFAULT_HOST = "localhost"
 DEFAULT_PORT = 28028

@@ -6,13 +6,13 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from rankmuster.collect.bounded import Late, within
 from rankmuster.collect.collector import Assessment, Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.ras import locate, outcomes
 from rankmuster.collect.ras.address import AddressUnusable
 from rankmuster.collect.ras.attempts import Met, NoAnswer
-from rankmuster.collect.ras.bounded import Late, within
 from rankmuster.collect.ras.client import Broken, Service
 from rankmuster.collect.ras.diagnostics import ask_diagnostics
 from rankmuster.collect.ras.events import Listener

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from rankmuster.collect.ras.bounded import Late, within
+from rankmuster.collect.bounded import Late, within
 
 SocketMaker = Callable[[int], socket.socket]
 """Address family -> a new TCP socket. Raises OSError, or NamespaceClosed."""

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from rankmuster.collect.flight.process_state import open_files
+from rankmuster.collect.process_now import open_files
 
 MAX_TABLE_BYTES = 16 << 20
 """Of one of /proc/PID/net's tables; a busy server has some thousands of lines of 150 bytes."""

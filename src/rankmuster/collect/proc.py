@@ -1,7 +1,7 @@
 """Reads /proc, below any root, a bounded piece at a time, and never fails over a process that has gone.
 
 What takes the lock of a process's memory map (`cmdline`, `environ`, `maps`) may wait for as long as the process holds
-it, which one that is stuck in a driver can do for ever: callers read those through `patient.each`. `stat`, `status`,
+it, which one that is stuck in a driver can do for ever: callers read those through `bounded.each`. `stat`, `status`,
 links and `cgroup` take no such lock.
 """
 
@@ -22,10 +22,11 @@ KERNEL_THREAD = 0x0020_0000
 """PF_KTHREAD of include/linux/sched.h, in field 9 of `stat`."""
 INITIAL_PID_NAMESPACE = 4026531836
 """PROC_PID_INIT_INO of include/linux/proc_ns.h: the inode of the machine's own pid namespace."""
-DEFAULT_TICKS = 100
 
 _GONE = {errno.ENOENT, errno.ESRCH, errno.ENOTDIR, errno.EINVAL, errno.EIO, errno.ELOOP, errno.EISDIR, errno.ENXIO}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HZ = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _STATES = "RSDZTtXxKWPI"
 
 
@@ -35,7 +36,8 @@ class NotAllowed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """Of `stat`: `state` one letter (Z: exited and not reaped), `start_ticks` since boot.
+    """Of `stat`: `state` one letter (Z: exited and not reaped), `start_ticks` since boot, `cpu_ticks`: user and
+    system.
 
     `exit_status`: wait status of a zombie as waitpid gives it; 0 also where the kernel does not tell.
     """
@@ -48,11 +50,33 @@ class Stat:
     threads: int
     start_ticks: int
     exit_status: int
+    cpu_ticks: int = 0
+    rss_pages: int = 0
 
     @property
     def kernel_thread(self) -> bool:
         """Whether it is a thread of the kernel's own."""
         return bool(self.flags & KERNEL_THREAD)
+
+    @property
+    def stopped(self) -> bool:
+        """Frozen by a signal or a debugger: it runs nothing, not even a signal's handler."""
+        return self.state in ("T", "t")
+
+    @property
+    def ended(self) -> bool:
+        """Dead, whether or not somebody has collected its exit status."""
+        return self.state in ("Z", "X", "x")
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor time, user and system."""
+        return self.cpu_ticks / _HZ
+
+    @property
+    def rss_bytes(self) -> int:
+        """Memory that is resident."""
+        return self.rss_pages * _PAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +108,8 @@ def parse_stat(data: bytes) -> Stat | None:
         threads=numbers[16],
         start_ticks=numbers[18],
         exit_status=numbers[48] if len(numbers) > 48 else 0,
+        cpu_ticks=numbers[10] + numbers[11],
+        rss_pages=numbers[20] if len(numbers) > 20 else 0,
     )
 
 
@@ -135,9 +161,10 @@ class Proc:
         """At most `limit` bytes of a file of the process."""
         return self._whole(f"{self.root}/{pid}/{name}", limit)
 
-    def stat(self, pid: int) -> Stat | None:
-        """Who it is and how it goes."""
-        data = self._whole(f"{self.root}/{pid}/stat", 4096)
+    def stat(self, pid: int, thread: int | None = None) -> Stat | None:
+        """Who it is and how it goes; of one of its threads where that is named."""
+        place = f"{pid}" if thread is None else f"{pid}/task/{thread}"
+        data = self._whole(f"{self.root}/{place}/stat", 4096)
         return parse_stat(data) if data else None
 
     def status(self, pid: int) -> Status | None:

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from rankmuster.collect.bounded import MAX_AT_ONCE, Late, all_within, within
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.flight.patience import MAX_AT_ONCE, NoAnswer, all_within, within
 
 
 def test_what_never_ends_costs_the_deadline_and_nothing_else() -> None:
@@ -20,7 +20,7 @@ def test_what_never_ends_costs_the_deadline_and_nothing_else() -> None:
         never.set()
     assert time.monotonic() - begun < 20
     assert (found[0], found[2]) == (1, 3)
-    assert isinstance(found[1], NoAnswer)
+    assert isinstance(found[1], Late)
 
 
 def test_more_works_than_threads() -> None:
@@ -34,13 +34,13 @@ def test_what_it_raises_is_raised() -> None:
         raise PermissionError("not yours")
 
     with pytest.raises(PermissionError, match="not yours"):
-        within(Deadline.after(20), fails)
+        within(20, fails)
 
 
 def test_no_time_at_all() -> None:
     never = threading.Event()
     try:
-        with pytest.raises(NoAnswer):
-            within(Deadline.after(0), lambda: never.wait(60))
+        with pytest.raises(Late):
+            within(0, lambda: never.wait(60))
     finally:
         never.set()

@@ -1,8 +1,8 @@
-"""Work on many things of which any may block for ever, without being held up by one.
+"""Calls that may block for ever, none of which holds up who made it.
 
-A read of a process's memory map, or of a file on a dead NFS server, can sleep in the kernel where nothing wakes it.
-Such work runs in a daemon thread; when one item takes longer than it may, its thread is left behind and another goes on
-with the next.
+A read of a process's memory map, of a file on a dead NFS server, or a resolver can sleep where nothing wakes it. Such a
+call cannot be interrupted, only left behind in a daemon thread of its own. `within`: one call. `all_within`: several at
+once. `each`: many that are quick mostly, one after the other.
 """
 
 from __future__ import annotations
@@ -13,11 +13,66 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from rankmuster.collect.deadline import Deadline
+
 T = TypeVar("T")
 R = TypeVar("R")
 
+MAX_AT_ONCE = 32
+"""Calls made at the same time: more than the ranks of any node today (8 or 16), few enough for a pod's pids limit."""
 MAX_LEFT_BEHIND = 8
 """Threads that one call leaves behind: every one costs memory until its read returns. After that it gives up."""
+
+_WAITED = "not ended by the deadline"
+
+
+class Late(Exception):
+    """The call had not ended in time, or no thread could be started for it."""
+
+
+def within(seconds: float, call: Callable[[], T], name: str = "collect-call") -> T:
+    """What `call` returns or raises, if it ends within `seconds`; `name`: of its thread. Raises Late otherwise."""
+    [result] = all_within(Deadline.after(seconds), [call], name)
+    if isinstance(result, Late):
+        raise Late(f"not done within {seconds:.1f} s" if str(result) == _WAITED else str(result)) from result
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def all_within(
+    deadline: Deadline, calls: Sequence[Callable[[], T]], name: str = "collect-call"
+) -> list[T | BaseException]:
+    """What each of `calls` returned or raised, in their order; Late where it is not known by the deadline."""
+    results: list[T | BaseException] = [Late(_WAITED) for _ in calls]
+    slots = threading.Semaphore(MAX_AT_ONCE)
+    closed = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def one(place: int, call: Callable[[], T]) -> None:
+        try:
+            result: T | BaseException = call()
+        except BaseException as error:  # handed to the caller, who knows what to expect
+            result = error
+        if not closed.is_set():
+            results[place] = result
+        slots.release()
+
+    for place, call in enumerate(calls):
+        if not slots.acquire(timeout=deadline.remaining()):
+            break
+        thread = threading.Thread(target=one, args=(place, call), name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the limit on threads
+            results[place] = Late(f"no thread could be started for it ({error})")
+            slots.release()
+            continue
+        threads.append(thread)
+    for thread in threads:
+        thread.join(deadline.remaining())
+    closed.set()
+    return list(results)
 
 
 @dataclass(frozen=True, slots=True)
