@@ -41,8 +41,11 @@ $(VENV)/.real: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,real]'
 	@touch $@
 
-test-real: $(VENV)/.real ## run the tests that take Flight Recorder dumps of real torch processes (CPU, gloo)
-	$(BIN)/pytest $(PYTEST_ARGS) tests/diagnose/test_gloo_dumps.py
+REAL_TESTS := tests/diagnose/test_gloo_dumps.py tests/collect/flight/test_real_debug_server.py \
+    tests/collect/test_stacks.py tests/collect/bundle/test_upload.py tests/drill/test_gloo_drills.py
+
+test-real: $(VENV)/.real ## run the tests with real torch processes (CPU, gloo), py-spy and an S3 server
+	$(BIN)/pytest $(PYTEST_ARGS) $(REAL_TESTS)
 
 bench: $(STAMP) ## time and memory of the command per case
 	$(BIN)/python benchmarks/diagnose_cases.py

@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
 
+from rankmuster.cli.collect import DEADLINE_SECONDS, CollectStatus
 from rankmuster.cli.diagnose import Format
 from rankmuster.cli.main import app
 from rankmuster.cli.status import ExitStatus
+from rankmuster.collect.outcome import Ending
+from rankmuster.collect.ras.hazards import HAZARDS
+from rankmuster.collect.registry import tasks
+from rankmuster.collect.sink import Store
+from rankmuster.collect.wishes import LOG_BYTES, LOOK_SECONDS, AddressMode, DumpWish, RasRisk
 from rankmuster.evidence import folder, packed_stream, unpack
 from rankmuster.model.fault import SUBKINDS, Boundary, Confidence, Phase, Progress, Role, Scope, SuspectKind
 from rankmuster.model.plane import Plane, PlaneState
@@ -21,11 +28,32 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 VERDICT = (ROOT / "docs" / "verdict.md").read_text(encoding="utf-8")
 EVIDENCE = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
-COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
+COLLECT = (ROOT / "docs" / "collect.md").read_text(encoding="utf-8")
+PAGES = {"collect": COLLECT, "bundle": COLLECT} | dict.fromkeys(
+    ("env", "calibrate"), (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
+)
+"""The commands that have a page of their own; the README speaks of the options of the others."""
+
+
+def all_commands(group: Any, above: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Every command by its words: `bundle merge`."""
+    found: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        words = (*above, name)
+        found |= all_commands(command, words) if hasattr(command, "commands") else {" ".join(words): command}
+    return found
+
+
+COMMANDS = all_commands(get_command(app))
 
 
 def options() -> list[tuple[str, str]]:
-    of_commands = [(name, option) for name, command in COMMANDS.items() for p in command.params for option in p.opts]
+    of_commands = [
+        (name, option)
+        for name, command in COMMANDS.items()
+        for p in command.params
+        for option in (*p.opts, *p.secondary_opts)
+    ]
     own = [("", option) for parameter in get_command(app).params for option in parameter.opts]
     return [(name, option) for name, option in of_commands + own if option.startswith("-")]
 
@@ -37,13 +65,41 @@ def test_every_command_is_documented(name: str) -> None:
 
 @pytest.mark.parametrize(("command", "option"), options())
 def test_every_option_is_documented(command: str, option: str) -> None:
-    assert re.search(rf"(?<![\w-]){option}(?![\w-])", README)
+    page = PAGES.get(command.partition(" ")[0], "") + README
+    assert re.search(rf"(?<![\w-]){option}(?![\w-])", page)
 
 
 def test_no_option_is_documented_that_does_not_exist() -> None:
     known = {option for _, option in options()} | {"--help"}
     table = README.split("## Commands")[1].split("### Exit status")[0]
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", table)) <= known
+
+
+def test_no_option_of_collect_is_documented_that_does_not_exist() -> None:
+    known = {option for name, option in options() if name.startswith(("collect", "bundle"))}
+    table = COLLECT.split("## Options")[1].split("| exit status")[0]
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", table)) <= known
+
+
+def test_the_collecting_is_documented_as_it_is(tmp_path: Path) -> None:
+    names = [task.collector.name for task in tasks(Store(tmp_path))]
+    taken = COLLECT.split("## What is taken")[1].split("## Finding")[0]
+    assert all(f"`{name}`" in taken for name in names)
+    assert set(re.findall(r"^\| ((?:`[a-z-]+`(?:, )?)+) \|", taken, re.MULTILINE)) != set()
+    for ending in Ending:
+        assert f"| `{ending.value}` |" in COLLECT
+    for status in CollectStatus:
+        assert f"| {status.value} |" in COLLECT
+    for wish in (*RasRisk, *DumpWish, *AddressMode):
+        assert f"`{wish.value}`" in COLLECT
+    defaults = (int(DEADLINE_SECONDS), int(LOOK_SECONDS), LOG_BYTES >> 20)
+    assert all(f"({number})" in COLLECT.split("## Options")[1] for number in defaults)
+
+
+def test_what_asking_ras_can_do_is_documented_with_its_source() -> None:
+    table = COLLECT.split("## RAS by version")[1].split("## The bundle")[0]
+    for hazard in HAZARDS:
+        assert all(number in table for number in re.findall(r"#\d+", hazard.source))
 
 
 @pytest.mark.parametrize("form", list(Format))
@@ -89,7 +145,13 @@ def test_the_documented_limits_are_the_programs() -> None:
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "CHANGELOG.md", "docs/verdict.md", "docs/evidence.md", "examples/README.md"]
+    "document",
+    [
+        "README.md",
+        "CHANGELOG.md",
+        "examples/README.md",
+        *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+    ],
 )
 def test_links_lead_somewhere(document: str) -> None:
     path = ROOT / document

@@ -14,7 +14,7 @@ import typer
 
 from rankmuster.cli.output import say, write_stdout
 from rankmuster.cli.status import CommandError, doing
-from rankmuster.collect.wishes import LOG_BYTES, LOOK_SECONDS, DumpWish, RasRisk, Wishes
+from rankmuster.collect.wishes import LOG_BYTES, LOOK_SECONDS, AddressMode, DumpWish, RasRisk, Wishes
 
 if TYPE_CHECKING:
     from rankmuster.collect.save import Saved
@@ -73,6 +73,10 @@ def collect(
     log_megabytes: Annotated[
         int, typer.Option("--log-megabytes", min=1, max=1024, help="Of each log, its last so many megabytes.")
     ] = LOG_BYTES >> 20,
+    addresses: Annotated[
+        AddressMode,
+        typer.Option("--addresses", help="foreign: public ones get a pseudonym; all: every one; keep: none."),
+    ] = AddressMode.FOREIGN,
     upload: Annotated[
         str | None,
         typer.Option("--upload", help="Copy the bundle there once it is safe here: s3://BUCKET/PREFIX, file:///PATH."),
@@ -106,6 +110,7 @@ def collect(
         look_seconds=look,
         max_log_bytes=log_megabytes << 20,
         metrics_url=metrics_url,
+        addresses=addresses,
     )
     request = Request(output, deadline, tuple(pid or ()), instance, wishes)
     with doing(f"collecting into {output}"), _hurry_on_signal() as hurry:

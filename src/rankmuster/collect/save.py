@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -15,16 +16,20 @@ from rankmuster.collect.bundle.write import NotWritten, OutputRefused, open_stag
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.collect.find.again import GONE, look_again
+from rankmuster.collect.find.endpoints import own_addresses
 from rankmuster.collect.find.facts import instance_facts
 from rankmuster.collect.find.search import Request as Wanted
 from rankmuster.collect.look_for import Ambiguous, look_for
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Ending
 from rankmuster.collect.pool import Report, Task, run
+from rankmuster.collect.proc import Proc
 from rankmuster.collect.registry import tasks as all_tasks
 from rankmuster.collect.sink import Sink, SinkFull, Store
+from rankmuster.collect.strip.addresses import Addresses
+from rankmuster.collect.strip.text import Scrubber
 from rankmuster.collect.target import Target
-from rankmuster.collect.wishes import Wishes
+from rankmuster.collect.wishes import AddressMode, Wishes
 from rankmuster.model.ranks_text import ranks_text
 
 CLOSE_SHARE = 0.06
@@ -95,7 +100,7 @@ def save(
         staging.abandon()
         raise
     target = sought.target
-    store = staging.store()
+    store = _store(staging.folder, machine, target, request.wishes.addresses)
     scene = Scene(target, machine, request.wishes, now=now, clock=clock)
     working = deadline.before(max(CLOSE_SECONDS, CLOSE_SHARE * request.deadline_seconds))
     own = store.sink("instance")
@@ -132,6 +137,19 @@ def save(
     except NotWritten as error:
         return Saved(None, target, False, reports, (*headline, str(error)), clock() - begun)
     return Saved(sealed.path, target, of_instance, reports, (*headline, *sealed.notes), clock() - begun)
+
+
+def _store(folder: Path, machine: Machine, target: Target | None, mode: AddressMode) -> Store:
+    """The store with the rule for addresses of this instance. What RAS says is kept raw unless every address goes."""
+    workers = target.workers[:1] if target is not None else ()
+    namespaces = [os.getpid(), *(process.pid for process in workers)]  # a sidecar's own network may be another one
+    own = frozenset(one for pid in namespaces for one in own_addresses(Proc(machine.proc), pid))
+    rule = Addresses(mode, own, target.name.encode() if target is not None else b"")
+
+    def raw(collector: str, data: bytes) -> bytes:
+        return rule.scrub(data) if mode is AddressMode.ALL and collector == "ras" else data
+
+    return Store(folder, scrubber=Scrubber(rule), raw_rule=raw)
 
 
 def _put_instance(sink: Sink, target: Target, time: float) -> None:

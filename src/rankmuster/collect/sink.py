@@ -52,10 +52,19 @@ def safe_name(name: str) -> str:
 class Store:
     """The folder and the list of its pieces; shared by all collectors, so it locks."""
 
-    def __init__(self, folder: Path, *, max_bytes: int = 2 << 30, scrubber: Callable[[bytes], bytes] = scrub) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        max_bytes: int = 2 << 30,
+        scrubber: Callable[[bytes], bytes] = scrub,
+        raw_rule: Callable[[str, bytes], bytes] = lambda _collector, data: data,
+    ) -> None:
+        """`raw_rule`: what becomes of pieces that are kept raw, by collector: nothing, unless somebody wants it so."""
         self.folder = folder
         self._max_bytes = max_bytes
         self._scrub = scrubber
+        self._raw_rule = raw_rule
         self._lock = threading.Lock()
         self._closed = False
         self._bytes = 0
@@ -90,8 +99,7 @@ class Store:
         replace: bool,
     ) -> str:
         """See `Sink.put`."""
-        if text:
-            data = self._scrub(data)
+        data = self._scrub(data) if text else self._raw_rule(collector, data)
         parts = [safe_name(part) for part in PurePosixPath(path).parts if part not in ("/", "..", ".")] or ["unnamed"]
         with self._lock:
             if self._closed:

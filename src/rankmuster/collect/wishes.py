@@ -23,6 +23,15 @@ class DumpWish(str, Enum):
     ALWAYS = "always"
 
 
+class AddressMode(str, Enum):
+    """KEEP: all stay. FOREIGN: public ones that are not the instance's get a pseudonym. ALL: every one that tells
+    where a machine is (loopback, link-local, multicast and masks tell nothing and stay)."""
+
+    KEEP = "keep"
+    FOREIGN = "foreign"
+    ALL = "all"
+
+
 LOOK_SECONDS = 3.0
 """Between two looks: GPU utilisation is itself a mean over up to a second, and three of them fit into a deadline."""
 
@@ -48,3 +57,4 @@ class Wishes:
     ras_polls: int = 2
     max_log_bytes: int = LOG_BYTES
     metrics_url: str | None = None
+    addresses: AddressMode = AddressMode.FOREIGN

@@ -13,17 +13,8 @@ import hmac
 import ipaddress
 import re
 from dataclasses import dataclass
-from enum import Enum
 
-
-class AddressMode(str, Enum):
-    """KEEP: all stay. FOREIGN: public ones that are not the instance's get a pseudonym. ALL: every one that tells
-    where a machine is (loopback, link-local, multicast and masks tell nothing and stay)."""
-
-    KEEP = "keep"
-    FOREIGN = "foreign"
-    ALL = "all"
-
+from rankmuster.collect.wishes import AddressMode
 
 _V4 = re.compile(rb"(?<![0-9A-Za-z.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z])(?!\.[0-9])")
 _NCCL_V4 = re.compile(rb"(?<![0-9A-Za-z_.])((?:[0-9]{1,3}\.){3}[0-9]{1,3})<[0-9]{1,5}>")
