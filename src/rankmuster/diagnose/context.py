@@ -17,7 +17,7 @@ from rankmuster.diagnose.thresholds import Thresholds
 from rankmuster.evidence.bundle import Evidence
 from rankmuster.model.engine import EnginePage
 from rankmuster.model.flight import FlightDump
-from rankmuster.model.frameworklog import DumpNotice, EngineWatchdog, WatchdogTimeout, WorkStatus
+from rankmuster.model.frameworklog import DumpNotice, EngineWatchdog, WatchdogTimeout, WorkerDeath, WorkStatus
 from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.instance import InstanceFacts, ManifestFacts
 from rankmuster.model.job import DumpFacts, Job
@@ -217,6 +217,7 @@ def _clock(
     if not pairs and facts and facts.last_look is not None:
         # The last line of a log is hardly older than ten minutes at the last look, and never younger.
         ends = [span.last for span in window.spans(evidence) if span.last is not None]
+        ends = ends or [death.origin.stamp for death in evidence.of(WorkerDeath) if death.origin.stamp is not None]
         pairs = [(stamp, facts.last_look - DUMP_PATIENCE, facts.last_look + LOOK_SLACK) for stamp in ends]
     return anchor(known, pairs)
 

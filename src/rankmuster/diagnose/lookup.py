@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from rankmuster.diagnose.launcher_ranks import on_one_node
 from rankmuster.evidence.bundle import Evidence
 from rankmuster.model.flight import FlightDump
 from rankmuster.model.frameworklog import LineOrigin, LogSpan
@@ -117,6 +118,7 @@ def build(evidence: Evidence, dumps: Iterable[FlightDump], facts: InstanceFacts 
 
     inits = [line for line in evidence.of(NcclInit) if line.phase in (InitPhase.START, InitPhase.COMPLETE)]
     polls = [poll for poll in evidence.of(RasPoll) if not poll.corrupt]
+    _from_launchers(evidence, facts, drafts, others=bool(inits or any(poll.answered for poll in polls)))
     world = _world_size(facts, inits, polls, drafts)
     aliases = _aliases(evidence, facts, polls)
     for number in range(world or 0) if world is not None and world <= 65536 else ():
@@ -187,6 +189,15 @@ def _aliases(evidence: Evidence, facts: InstanceFacts | None, polls: list[RasPol
             votes[init.origin.host].update(found)
     # One host name for two addresses is a container or namespace detail: it names neither.
     return {name: next(iter(seen)) for name, seen in votes.items() if len(seen) == 1}
+
+
+def _from_launchers(evidence: Evidence, facts: InstanceFacts | None, drafts: dict[int, Draft], others: bool) -> None:
+    """Processes that a launcher names by local rank, where they are on one node."""
+    hosts = {d.host for d in drafts.values() if d.host}
+    for launched in on_one_node(evidence, facts, tuple(drafts), hosts, others):
+        d = drafts.setdefault(launched.rank, Draft(launched.rank))
+        if d.pid is None:
+            d.pid, d.host = launched.pid, d.host or launched.host
 
 
 def _from_inits(inits: list[NcclInit], world: int | None, drafts: dict[int, Draft], aliases: dict[str, str]) -> None:

@@ -16,11 +16,14 @@ from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.exit_codes import read_exit
 from rankmuster.evidence.json_fields import Fields, number
 from rankmuster.model.instance import InstanceFacts, ProcessFacts
+from rankmuster.model.node import TaskState
 from rankmuster.model.plane import Plane
 from rankmuster.model.problem import Problem, ProblemKind
 
 MAX_RANK = 1_000_000
 """Ranks of one instance; larger numbers are damage."""
+
+STATES = {state.value: state for state in TaskState}
 
 _WINDOW = 65_536
 _OWN = re.compile(rb'"(?:world_size|processes|procs)"\s*:')
@@ -133,6 +136,8 @@ def _process(entry: object, position: int, complaints: list[str]) -> ProcessFact
         node=fields.text("node"),
         oom_killed=True if entry.get("reason") == "OOMKilled" else fields.boolean("oom_killed"),
         note=note,
+        state=STATES.get(state) if isinstance(state := entry.get("state"), str) else None,
+        local_rank=number(entry.get("local_rank"), most=MAX_RANK),
     )
     complaints.extend(fields.complaints)
     if note and code is None:

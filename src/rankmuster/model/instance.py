@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rankmuster.model.node import TaskState
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
     """One process of the instance at the last look. `exit_code` None: still running; -N: ended by signal N.
 
     `exited_at` None with an exit code: ended at an unknown time, which proves nothing about who was first.
+    `state`: as the kernel had it at a collector's look, ended too where nobody knows how it ended. `local_rank`: its
+    number on its node, as its launcher gave it.
     `note`: how the exit code was read where it was not plain ("exit status 137 read as signal 9"), or that it could
     not be read at all (then `exit_code` None does not mean "still running").
     """
@@ -27,6 +31,8 @@ class ProcessFacts:
     node: str | None = None
     oom_killed: bool | None = None
     note: str | None = None
+    state: TaskState | None = None
+    local_rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,10 +164,14 @@ def _separated(context: Context, first: list[End]) -> tuple[list[End], bool]:
 
 
 def _contenders(context: Context, named: list[End], shocks: list[End], start: float | None) -> list[End]:
-    """Ends by SIGKILL or a crash at an unknown time that may have come before those named."""
+    """Ends that may have come before those named: by SIGKILL or a crash at an unknown time, aborts before any alarm."""
     if start is None or any(end.killed for end in named) or {e.rank for e in named} <= raised.ranks_with_own(context):
         return []
     looks = absences(context)
+    aborts = [end for end in shocks if end.code == -signal.SIGABRT and end.order is not None and end.order < start]
+    if context.first_alarm is None and not context.timeouts and aborts:
+        # Nobody had anything to abort it for: an assertion of its own ends in SIGABRT, too.
+        return aborts
     return [
         end
         for end in shocks
@@ -203,7 +207,8 @@ def _first_ends(context: Context, found: list[End], shocks: list[End]) -> Findin
     statement = f"{ranks_text(ranks).capitalize()} ended {when}: {'; '.join(parts)}"
     if rivals:
         others = ranks_text([end.rank for end in rivals]).capitalize()
-        statement += f". {others} may have ended before: the time is unknown"
+        known = all(end.order is not None for end in rivals)
+        statement += f". {others} ended before" if known else f". {others} may have ended before: the time is unknown"
     cause = _cause(context, ranks)
     if cause:
         statement += f". Its log says: {cause}"
