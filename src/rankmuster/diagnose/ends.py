@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
-from rankmuster.diagnose import engine_state, life
+from rankmuster.diagnose import departed, engine_state, life
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.engine_state import Moves
 from rankmuster.diagnose.memo import once
@@ -13,7 +13,7 @@ from rankmuster.diagnose.ras_view import Absence, absences
 from rankmuster.diagnose.spin import picture, spinning_since
 from rankmuster.evidence.exit_codes import of_status
 from rankmuster.model.frameworklog import EngineWatchdog, SignalDeath, WorkerDeath
-from rankmuster.model.kernel import OomKill
+from rankmuster.model.kernel import KernelEvent, KernelEventKind, OomKill
 from rankmuster.model.plane import Plane
 from rankmuster.model.stamp import Stamp
 
@@ -30,8 +30,8 @@ class End:
 
     `code` None: it ended and nobody said how. `order`: unix seconds, None unknown. `text`: the line that says so, empty
     where no line does. `missed`: where the time is unknown, the first look at which RAS missed this process and no
-    other. `oom`: the kernel's out-of-memory killer did it. `stamp`: the time as written, which orders ends of one
-    source where no unix time is known.
+    other, or a collector saw it gone and no other. `oom`: the kernel's out-of-memory killer did it. `stamp`: the time
+    as written, which orders ends of one source where no unix time is known.
     """
 
     rank: int
@@ -83,6 +83,9 @@ def ends(context: Context) -> list[End]:
     """One end per rank: the supervisor's word, else a launcher's or an engine's; the kernel's above both."""
     found: dict[int, End] = {}
     missed = _missed_alone(context)
+    first = departed.first_gone(context)
+    if first is not None and first.seen is not None:
+        missed.setdefault(first.rank, first.seen)
     oom_flags = {process.rank for process in context.facts.processes if process.oom_killed} if context.facts else set()
     for rank in context.roster.ranks:
         if rank.exit_code is not None and context.facts is not None:
@@ -96,6 +99,12 @@ def ends(context: Context) -> list[End]:
                 missed.get(rank.rank),
                 rank.rank in oom_flags and rank.exit_code == -signal.SIGKILL,
             )
+    for gone in departed.departed(context).values():
+        if gone.rank not in found:
+            alone = None if departed.unplaced_alarm(context) else missed.get(gone.rank)
+            found[gone.rank] = End(gone.rank, gone.code, None, gone.source, Plane.PLATFORM, "", alone)
+    for crash in context.evidence.of(KernelEvent):
+        _take_crash(context, crash, found, missed)
     deaths: list[WorkerDeath | SignalDeath] = [*context.evidence.of(WorkerDeath), *context.evidence.of(SignalDeath)]
     alarms = _first_alarm_lines(context) if deaths else {}
     for death in deaths:
@@ -134,6 +143,17 @@ def _take_death(
             after_alarm=alarms.get(death.origin.source, death.origin.line) < death.origin.line,
             stamp=death.origin.stamp,
         )
+
+
+def _take_crash(context: Context, crash: KernelEvent, found: dict[int, End], missed: dict[int, float]) -> None:
+    """A segmentation fault of a rank that has ended and of which nobody says how."""
+    rank = context.roster.of_process(crash.origin.host, crash.pid)
+    known = found.get(rank) if rank is not None else None
+    if crash.kind is not KernelEventKind.SEGFAULT or known is None or known.code is not None:
+        return
+    time = context.time(crash.origin.stamp)
+    source = crash.origin.reference
+    found[known.rank] = End(known.rank, -signal.SIGSEGV, time, source, Plane.KERNEL, crash.text, missed.get(known.rank))
 
 
 def _first_alarm_lines(context: Context) -> dict[str, int]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from rankmuster.diagnose import traffic
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.departed import departed
 from rankmuster.diagnose.finding import counted, quoted
 from rankmuster.diagnose.spin import Doing, picture, rates
 from rankmuster.model.fault import Progress
@@ -240,7 +241,8 @@ def _engine(context: Context) -> PlaneReport:
 def _platform(context: Context) -> PlaneReport:
     facts = context.facts
     listed = len(facts.processes) if facts else 0
-    ended = sum(process.exit_code is not None for process in facts.processes) if facts else 0
+    left = departed(context)
+    ended = sum(p.exit_code is not None or p.rank in left for p in facts.processes) if facts else 0
     note = f"{counted(listed, 'process', 'processes')}, {ended} ended"
     watched = sum(len(state.tasks) for state in context.evidence.of(NodeState))
     if watched:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 
-from rankmuster.diagnose import engine_state
+from rankmuster.diagnose import departed, engine_state
 from rankmuster.diagnose.clock import written
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors import crashed, raised
@@ -59,7 +59,9 @@ def detect(context: Context) -> list[Finding]:
     if shocks:
         findings.append(_after_shocks(shocks, alarm, late))
     if not suspicious:
-        return findings + raised.first_raised(context)
+        # Where nobody knows how they ended, the kernel may.
+        unknown = all(end.code is None for end in found)
+        return findings + (raised.first_raised(context) or (crashed.nameless(context) if unknown else []))
     return [*findings, _first_ends(context, suspicious, shocks)]
 
 
@@ -186,6 +188,9 @@ def _when(context: Context, named: list[End]) -> str:
     alarm = context.first_alarm
     if any(end.order is not None for end in named):
         return "before any time-out" if alarm is not None else "first"
+    first = departed.first_gone(context)
+    if first is not None and [end.rank for end in named] == [first.rank]:
+        return "at an unknown time, before any of the others, which are still there"
     if any(end.missed is not None for end in named):
         return f"at an unknown time, and RAS missed it {'before the first time-out' if alarm is not None else 'alone'}"
     stamps = [end.stamp for end in named if end.stamp is not None]

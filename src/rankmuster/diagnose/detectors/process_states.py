@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.departed import Watched, watched
 from rankmuster.diagnose.ends import AFTER_SHOCK_SIGNALS
 from rankmuster.diagnose.finding import Finding, accuse, counted, verb
 from rankmuster.model.fault import Confidence, Scope, Subkind
@@ -20,24 +20,11 @@ from rankmuster.model.ranks_text import ranks_text
 
 NAME = "process-states"
 
-ENDED = frozenset({TaskState.ZOMBIE, TaskState.DEAD, TaskState.GONE})
-
-
-@dataclass(frozen=True, slots=True)
-class _Worker:
-    rank: int
-    task: NodeTask
-    source: str
-
-    @property
-    def ended(self) -> bool:
-        return self.task.looks[-1].state in ENDED
-
 
 def detect(context: Context) -> list[Finding]:
     """Stopped ranks, ended ones, those stuck in the kernel, and what the node has run out of."""
     states = context.evidence.of(NodeState)
-    workers = _workers(context, states)
+    workers = list(watched(context))
     return [
         *_stopped(context, workers),
         *_stopped_beside(context, states),
@@ -47,20 +34,7 @@ def detect(context: Context) -> list[Finding]:
     ]
 
 
-def _workers(context: Context, states: Iterable[NodeState]) -> list[_Worker]:
-    """One process per rank: of several files the one that looked last."""
-    found: dict[int, _Worker] = {}
-    for state in sorted(states, key=lambda state: (state.looks[-1] if state.looks else 0.0, state.source)):
-        for task in state.tasks:
-            rank = task.rank
-            if rank is None and task.role == "worker":
-                rank = context.roster.of_process(state.host, task.pid)
-            if rank is not None and task.looks:
-                found[rank] = _Worker(rank, task, state.source)
-    return [found[rank] for rank in sorted(found)]
-
-
-def _stopped(context: Context, workers: list[_Worker]) -> list[Finding]:
+def _stopped(context: Context, workers: list[Watched]) -> list[Finding]:
     least = context.limits.stopped_seconds
     stopped = [w for w in workers if w.task.always(TaskState.STOPPED) and w.task.seconds >= least]
     if not stopped:
@@ -112,7 +86,7 @@ def _stopped_beside(context: Context, states: Iterable[NodeState]) -> list[Findi
     return found
 
 
-def _ended(context: Context, workers: list[_Worker]) -> list[Finding]:
+def _ended(context: Context, workers: list[Watched]) -> list[Finding]:
     """Ranks that had ended while the others of the node were still there."""
     ended = [worker for worker in workers if worker.ended]
     living = tuple(worker.rank for worker in workers if not worker.ended)
@@ -155,7 +129,7 @@ def _how(task: NodeTask) -> str:
         return f"killed by signal {-code}"
 
 
-def _stuck(workers: list[_Worker]) -> list[Finding]:
+def _stuck(workers: list[Watched]) -> list[Finding]:
     """Main threads that waited in the kernel without a break, which a driver or a file system does to them."""
     found = []
     for worker in workers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rankmuster.diagnose import engine_state, life
+from rankmuster.diagnose import departed, engine_state, life
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors import two_sides
 from rankmuster.diagnose.engine_state import Moves
@@ -20,6 +20,8 @@ from rankmuster.model.plane import Plane
 from rankmuster.model.ranks_text import ranks_text
 
 NAME = "ras-missing"
+
+NOT_ENDED = "does not answer RAS, and is not known to have ended: frozen, stopped or cut off"
 
 
 def detect(context: Context) -> list[Finding]:
@@ -107,7 +109,10 @@ def _silent(context: Context, first: Absence, looks: list[Absence], everything: 
         or (first.time is not None and (lives[rank].last_word or 0.0) > first.time + context.limits.aftershock_seconds)
     )
     after_shock = _answered_in_the_stall(context, first, everything)
-    gone = tuple(rank for rank in missing if context.job.rank(rank).exit_code is not None)
+    first_gone = departed.first_gone(context)
+    ended = first_gone.rank if first_gone is not None else None
+    left = departed.departed(context).keys() - {ended}
+    gone = tuple(rank for rank in missing if context.job.rank(rank).exit_code is not None or rank in left)
     silent = tuple(rank for rank in missing if rank not in alive_after and rank not in gone and rank not in after_shock)
     errors = Counter(poll.error for poll in context.polls if not poll.answered)
     polls = sum(set(missing) <= look.unresponsive for look in looks)
@@ -157,9 +162,7 @@ def _silent(context: Context, first: Absence, looks: list[Absence], everything: 
             culprits=silent if few else (),
             suspects=() if few else silent,
             victims=tuple(peers) if few else (),
-            why=dict.fromkeys(
-                silent, "does not answer RAS, and is not known to have ended: frozen, stopped or cut off"
-            ),
+            why={rank: "does not answer RAS, and has ended" if rank == ended else NOT_ENDED for rank in silent},
             scope=Scope.RANK,
             at=first.time,
             decisive=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.departed import departed
 from rankmuster.diagnose.ends import AFTER_SHOCK_SIGNALS
 from rankmuster.diagnose.finding import Finding, accuse, verb
 from rankmuster.diagnose.roll import Head, RollTable
@@ -112,7 +113,7 @@ def _busy(
 
 def _would_settle(context: Context, absent: tuple[int, ...]) -> str | None:
     """What is not there yet of these ranks; nothing where they are known to have ended."""
-    if all(context.job.rank(rank).exit_code is not None for rank in absent):
+    if all(context.job.rank(rank).exit_code is not None or rank in departed(context) for rank in absent):
         return None
     asked = [] if context.polls else ["RAS (does it answer?)"]
     return f"of {ranks_text(absent)}: " + ", ".join([*asked, "the exit code where it ended", "or the dump"])
@@ -152,8 +153,11 @@ def _wrote_something(context: Context, rank: int) -> bool:
 def _gone(context: Context, rank: int) -> Subkind | None:
     """What a rank without a dump is called: its exit, whenever it was, says how; a victim's signal says nothing."""
     code = context.job.rank(rank).exit_code
+    left = departed(context).get(rank)
+    if code is None and left is not None:
+        code = left.code
     if code is None:
-        return Subkind.UNRESPONSIVE
+        return Subkind.UNRESPONSIVE if left is None else Subkind.EXITED
     if code >= 0:
         return Subkind.EXITED
     return None if -code in AFTER_SHOCK_SIGNALS else Subkind.KILLED
