@@ -26,6 +26,11 @@ class Listening:
     tcp6: frozenset[int] = frozenset()
     unix: frozenset[str] = frozenset()
 
+    @property
+    def ports(self) -> frozenset[int]:
+        """Of either family."""
+        return self.tcp | self.tcp6
+
 
 def listening_of(proc: Path, pid: int) -> Listening:
     """Nothing where it cannot be seen."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.find.devices import Gpu
 from rankmuster.collect.find.search import Found, Request, find
 from rankmuster.collect.machine import Machine
-from rankmuster.collect.node.nvml_session import gpu_processes
+from rankmuster.collect.node.nvml_session import listed
 from rankmuster.collect.target import Target
 
 NVML_SECONDS = 3.0
@@ -35,21 +35,33 @@ class Sought:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What NVML said: the node's GPUs, and host pid -> those that it computes on."""
+
+    gpus: tuple[Gpu, ...]
+    processes: Mapping[int, tuple[Gpu, ...]]
+
+
+def _gpus(said: Iterable[tuple[int, str]]) -> tuple[Gpu, ...]:
+    return tuple(Gpu(index, uuid or None) for index, uuid in said)
+
+
 class _Nvml:
     """NVML's processes, asked in a thread of its own while /proc is read."""
 
     def __init__(self, deadline: Deadline) -> None:
-        self.found: Mapping[int, tuple[Gpu, ...]] | None = None
+        self.found: _Asked | None = None
         self._deadline = deadline.within(min(NVML_SECONDS, deadline.remaining() * NVML_SHARE))
         self._thread = threading.Thread(target=self._ask, name="find-nvml", daemon=True)
         self._thread.start()
 
     def _ask(self) -> None:
-        listed = gpu_processes(self._deadline.remaining())
-        if listed is not None:
-            self.found = {pid: tuple(Gpu(index, uuid or None) for index, uuid in gpus) for pid, gpus in listed.items()}
+        said = listed(self._deadline.remaining())
+        if said is not None:
+            self.found = _Asked(_gpus(said.gpus), {pid: _gpus(those) for pid, those in said.processes.items()})
 
-    def wait(self) -> Mapping[int, tuple[Gpu, ...]] | None:
+    def wait(self) -> _Asked | None:
         self._thread.join(self._deadline.remaining() + 0.5)
         return self.found
 
@@ -60,11 +72,11 @@ def look_for(machine: Machine, request: Request, *, now: float, deadline: Deadli
     Raises Ambiguous where several are found; the message lists them.
     """
     nvml = _Nvml(deadline)
-    found = find(machine, request, now=now, gpu_processes=nvml.found)
+    found = find(machine, request, now=now)
     if not _enough(found):
-        on_gpu = nvml.wait()
-        if on_gpu is not None:
-            found = find(machine, request, now=now, gpu_processes=on_gpu)
+        said = nvml.wait()
+        if said is not None:
+            found = find(machine, request, now=now, gpu_processes=said.processes, gpus=said.gpus)
     if len(found.targets) > 1:
         listed = "; ".join(_told(target) for target in found.targets[:SHOWN])
         more = f"; and {len(found.targets) - SHOWN} more" if len(found.targets) > SHOWN else ""
@@ -76,10 +88,10 @@ def look_for(machine: Machine, request: Request, *, now: float, deadline: Deadli
 
 
 def _enough(found: Found) -> bool:
-    """Whether every worker found has a GPU, so that NVML would add nothing that the GPUs' own collector does not."""
+    """Whether every worker found has a GPU by NVML's index, by which counters name it: NVML would add nothing that the
+    GPUs' own collector does not."""
     return bool(found.targets) and all(
-        target.workers and all(process.gpus or process.gpu_uuids for process in target.workers)
-        for target in found.targets
+        target.workers and all(process.gpus for process in target.workers) for target in found.targets
     )
 
 

@@ -69,6 +69,16 @@ class Stat:
         return self.state in ("Z", "X", "x")
 
     @property
+    def exit_code(self) -> int | None:
+        """Of a zombie, negative for a signal; 0 is also what the kernel says to those who may not know, hence None."""
+        if self.state != "Z" or self.exit_status == 0:
+            return None
+        try:
+            return os.waitstatus_to_exitcode(self.exit_status)
+        except ValueError:
+            return None
+
+    @property
     def cpu_seconds(self) -> float:
         """Processor time, user and system."""
         return self.cpu_ticks / _HZ

@@ -198,7 +198,7 @@ def test_the_other_ranks_of_a_shared_folder_are_taken_too(job: Job, store: Store
     job.add(os.getpid(), 0)
     outcome, taken = job.collect(store)
     assert sorted(taken) == [path(0), path(2), path(3)]
-    assert "ranks 2, 3 of other nodes" in outcome.note
+    assert "ranks 2, 3, which do not live here" in outcome.note
     assert outcome.ending is Ending.DONE
 
 

@@ -26,12 +26,13 @@ def ranks(folder: Path, count: int = 2, **environ: str) -> list[object]:
     for rank in range(count):
         (folder / f"nccl_node0_{100 + rank}.log").write_text(INIT.format(pid=100 + rank, rank=rank))
     given = settings(folder / "nccl_%h_%p.log") | environ
-    return [process(rank, inner=100 + rank, **given) for rank in range(count)]
+    return [process(rank, inner=100 + rank, started_at=1_700_000_000.0, **given) for rank in range(count)]
 
 
 def test_each_processs_log_is_taken_and_read(tmp_path: Path) -> None:
     processes = ranks(tmp_path)
-    (tmp_path / "nccl_node0_1000.log").write_text("another pid's, whose number begins alike")
+    (tmp_path / "nccl_node0_1000.log").write_text("another pid's of an earlier run, whose number begins alike")
+    os.utime(tmp_path / "nccl_node0_1000.log", (1_000_000_000, 1_000_000_000))
     (tmp_path / "nccl_node0_100.log.bak-of-mine").write_text("no rotation's name")
     taken = Taken(tmp_path, NcclLogs(), scene(*processes))
     assert taken.outcome.ending is Ending.DONE

@@ -15,7 +15,7 @@ from rankmuster.collect.node import gpus as module
 from rankmuster.collect.node import proc_tasks
 from rankmuster.collect.node.children import run
 from rankmuster.collect.node.gpus import Gpus
-from rankmuster.collect.node.nvml_session import gpu_processes
+from rankmuster.collect.node.nvml_session import listed
 from rankmuster.collect.node.smi_topology import SmiTopology
 from rankmuster.collect.outcome import Ending
 from rankmuster.evidence.bundle import load
@@ -161,15 +161,16 @@ def test_sampling_goes_on_until_the_others_have_ended(bench, nvml):
 
 def test_the_processes_of_all_gpus_for_whoever_looks_for_an_instance(nvml):
     nvml(first_pid=7000)
-    assert gpu_processes(5.0) == {
-        7000 + gpu: ((gpu, f"GPU-00000000-0000-0000-0000-00000000000{gpu}"),) for gpu in range(4)
-    }
+    said = listed(5.0)
+    assert said is not None
+    assert said.gpus == tuple((gpu, f"GPU-00000000-0000-0000-0000-00000000000{gpu}") for gpu in range(4))
+    assert said.processes == {7000 + gpu: (said.gpus[gpu],) for gpu in range(4)}
 
 
 @pytest.mark.parametrize("mode", ["no-driver", "init-blocks"])
 def test_no_answer_is_no_list_of_processes(nvml, mode):
     nvml(mode)
-    assert gpu_processes(0.8) is None
+    assert listed(0.8) is None
 
 
 def test_topology_tables_are_read_with_their_kind_time_and_host(bench, tmp_path, monkeypatch):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 
 from rankmuster.collect.machine import Machine
-from rankmuster.collect.proc import NotAllowed, Proc, Stat
+from rankmuster.collect.proc import NotAllowed, Proc
 from rankmuster.collect.target import ProcessOfInstance, Target
 
 GONE = "X"
@@ -41,14 +40,4 @@ def _state(proc: Proc, process: ProcessOfInstance) -> tuple[str, int | None]:
         return process.state, None  # nothing new is known of it
     if stat is None or stat.start_ticks != process.start_ticks:
         return GONE, None
-    return stat.state, exit_code(stat)
-
-
-def exit_code(stat: Stat) -> int | None:
-    """A zombie's exit code, negative for a signal; 0 is also what the kernel says to those who may not know."""
-    if stat.state != "Z" or stat.exit_status == 0:
-        return None
-    try:
-        return os.waitstatus_to_exitcode(stat.exit_status)
-    except ValueError:
-        return None
+    return stat.state, stat.exit_code

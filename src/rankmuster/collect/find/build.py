@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rankmuster.collect import bounded
-from rankmuster.collect.find import devices, endpoints, libraries, naming, options, ray
+from rankmuster.collect.find import devices, endpoints, libraries, naming, options, ranks, ray
 from rankmuster.collect.find.devices import Gpu
 from rankmuster.collect.find.libraries import Libraries
 from rankmuster.collect.find.places import Places
 from rankmuster.collect.find.ranks import Place
-from rankmuster.collect.find.seen import Seen, Table
+from rankmuster.collect.find.seen import INSTANCE, Seen, Table
 from rankmuster.collect.find.table import PATIENCE, TOTAL, Doubts
+from rankmuster.collect.listening import listening_of
 from rankmuster.collect.machine import Machine
-from rankmuster.collect.proc import NotAllowed, Proc, Stat
+from rankmuster.collect.proc import NotAllowed, Proc
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
 
 MAX_MAPS_READ = 16
@@ -97,6 +98,7 @@ def build(
     processes = _by_gpu(processes, found.world)
     if not any(one.role is Role.WORKER or one.rank is not None for one in processes):
         processes = [_with_work_inside(around, one) for one in processes]
+    processes = [_as_server(around, one, table[one.pid], starters) for one in processes]
     ranked = sorted(processes, key=lambda p: (p.rank is None, p.rank or 0, p.role is not Role.WORKER, p.pid))
     oldest = min(processes, key=lambda process: process.start_ticks)
     loaded, folders, root = _loaded(around, ranked)
@@ -108,9 +110,9 @@ def build(
         incarnation=naming.incarnation(seen, oldest.started_at),
         engine=engine,
         engine_version=libraries.version(root, folders, engine),
-        world_size=found.world,
+        world_size=found.world or _world(seen),
         nccl_loaded=loaded,
-        metrics_urls=_urls(around, seen, engine),
+        metrics_urls=_urls(around, seen, engine) or _said_urls(around, processes),
         log_folders=_log_folders(around, seen, ranked),
         found_by=found_by,
     )
@@ -157,7 +159,7 @@ def _process(
         environ=environ,
         command=seen.command,
         state=seen.stat.state,
-        exit_status=exit_status(seen.stat),
+        exit_status=seen.stat.exit_code,
     )
 
 
@@ -170,6 +172,41 @@ def _role(seen: Seen, place: Place | None, starters: Set[int], *, on_gpu: bool) 
     if on_gpu:
         return Role.WORKER
     return Role.LAUNCHER if seen.pid in starters else Role.HELPER
+
+
+def _as_server(around: Surroundings, process: ProcessOfInstance, seen: Seen, starters: Set[int]) -> ProcessOfInstance:
+    """A program of one's own that says a port of its and listens there serves: it is no mere helper."""
+    own_words = process.role is Role.HELPER and seen.known is None and process.pid not in starters
+    if not own_words or not options.has(process.command, *options.PORTS):
+        return process
+    port = options.port(process.command)
+    serves = port is not None and port in listening_of(around.proc.root, process.pid).ports
+    return replace(process, role=Role.SERVER) if serves else process
+
+
+def _said_urls(around: Surroundings, processes: list[ProcessOfInstance]) -> tuple[str, ...]:
+    """The pages of such programs, where they say by our marker that they belong here and it is no rendezvous' port."""
+    stores = {process.environ.get("MASTER_PORT") for process in processes}
+    found: list[str] = []
+    here = _link(around.proc, "self", "ns/net")
+    for process in processes:
+        port = options.port(process.command)
+        mine = process.role is Role.SERVER and around.table[process.pid].known is None and INSTANCE in process.environ
+        if mine and port is not None and str(port) not in stores:
+            network = around.table[process.pid].network
+            addresses = endpoints.own_addresses(around.proc, process.pid)
+            same = network is None or here is None or network == here
+            found.extend(endpoints.at_port(process.command, port, "/metrics", addresses=addresses, here=same))
+    return tuple(dict.fromkeys(found))
+
+
+def _world(seen: list[Seen]) -> int | None:
+    """What any process says of the whole, where no rank lives to say it."""
+    sizes = [size for one in seen if (size := ranks.world(one.environ)) is not None]
+    launched = [
+        size for one in seen if one.known is not None and (size := options.launched(one.command, one.known.engine))
+    ]
+    return max(sizes or launched, default=None)
 
 
 def _works(seen: Seen) -> bool:
@@ -195,16 +232,6 @@ def _with_work_inside(around: Surroundings, process: ProcessOfInstance) -> Proce
     inside = process.role in (Role.SERVER, Role.ENGINE)
     works = inside and (bool(around.gpus_of(around.table[process.pid])) or around.has_nccl(process.pid))
     return replace(process, role=Role.WORKER) if works else process
-
-
-def exit_status(stat: Stat) -> int | None:
-    """A zombie's exit code, negative for a signal; 0 is also what the kernel says to those who may not know."""
-    if stat.state != "Z" or stat.exit_status == 0:
-        return None
-    try:
-        return os.waitstatus_to_exitcode(stat.exit_status)
-    except ValueError:
-        return None
 
 
 def _inherited(table: Table, seen: Seen, group: frozenset[int]) -> Mapping[str, str]:

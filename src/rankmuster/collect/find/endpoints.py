@@ -51,7 +51,12 @@ def urls(command: tuple[str, ...], engine: str, *, addresses: Sequence[str], her
     served = options.address(command, engine)
     if served is None:
         return ()
-    host, port = served
+    return at_port(command, served[1], _PATHS.get(engine, "/metrics"), addresses=addresses, here=here)
+
+
+def at_port(command: tuple[str, ...], port: int, path: str, *, addresses: Sequence[str], here: bool) -> tuple[str, ...]:
+    """The same where port and path are known."""
+    host = options.host(command)
     scheme = "https" if options.secure(command) else "http"
     hosts: list[str] = []
     if host is not None and host.strip("[]") in addresses:
@@ -60,5 +65,4 @@ def urls(command: tuple[str, ...], engine: str, *, addresses: Sequence[str], her
         hosts.append("::1" if host in ("::1", "[::1]") else "127.0.0.1")
     elif host is None:
         hosts.extend(addresses[:MAX_ADDRESSES])
-    path = _PATHS.get(engine, "/metrics")
     return tuple(f"{scheme}://{f'[{one}]' if ':' in one else one}:{port}{path}" for one in dict.fromkeys(hosts))

@@ -27,6 +27,8 @@ _STARTS = {
     "dp_start": ("--data-parallel-start-rank", "-dpr"),
     "base_gpu": ("--base-gpu-id",),
 }
+PORTS = ("--port", "--metrics-port", "--http-port")
+"""Under which a program of one's own says where it serves."""
 _RENDEZVOUS = ("--dist-init-addr", "--nccl-init-addr")
 _MASTER = (("--master-addr",), ("--master-port",))
 _DP_ADDRESS = (("--data-parallel-address", "-dpa"), ("--data-parallel-rpc-port", "-dpp"))
@@ -119,10 +121,29 @@ def address(command: tuple[str, ...], engine: str) -> tuple[str | None, int] | N
     if engine not in _DEFAULT_PORTS:
         return None
     names = ("--metrics-port",) if engine == titles.TRITON else ("--port", "--server-port", "-p")
-    host = value(command, "--host", "--hostname", "--server-name", "--http-address", "--metrics-address")
-    port = _number(value(command, *names), least=1)
-    everywhere = host in (None, "", "0.0.0.0", "::", "[::]", "*")  # noqa: S104 - compared, never bound
-    return (None if everywhere else host, port if port is not None and port < 65536 else _DEFAULT_PORTS[engine])
+    said = _number(value(command, *names), least=1)
+    return (host(command), said if said is not None and said < 65536 else _DEFAULT_PORTS[engine])
+
+
+def port(command: tuple[str, ...]) -> int | None:
+    """The port that a program of one's own says it serves at."""
+    found = _number(value(command, *PORTS), least=1)
+    return found if found is not None and found < 65536 else None
+
+
+def host(command: tuple[str, ...]) -> str | None:
+    """The address that a server says it binds; None: every one."""
+    said = value(command, "--host", "--hostname", "--server-name", "--http-address", "--metrics-address")
+    return None if said in (None, "", "0.0.0.0", "::", "[::]", "*") else said  # noqa: S104 - compared, never bound
+
+
+def launched(command: tuple[str, ...], engine: str) -> int | None:
+    """Ranks that torchrun starts on all its nodes together; None where it does not say so in numbers."""
+    if engine != titles.TORCH:
+        return None
+    here = _number(value(command, "--nproc-per-node"), least=1)
+    nodes = _number(value(command, "--nnodes") or "1", least=1)
+    return here * nodes if here is not None and nodes is not None and here * nodes <= MAX_RANKS else None
 
 
 def secure(command: tuple[str, ...]) -> bool:

@@ -55,6 +55,15 @@ def from_environ(environ: Mapping[str, str]) -> Place | None:
     return None
 
 
+def world(environ: Mapping[str, str]) -> int | None:
+    """The number of ranks that the innermost launcher's variables say, whether or not the process has a rank."""
+    for _, _, world_name, _ in _SOURCES[:-1]:  # a Slurm step's tasks need not be ranks
+        size = number(environ, world_name)
+        if size:
+            return size
+    return None
+
+
 def from_title(known: Known, shape: Shape) -> Place | None:
     """The place of a vLLM worker or an SGLang scheduler, with the sizes of its server's command line."""
     if known.cut:

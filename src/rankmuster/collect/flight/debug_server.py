@@ -68,8 +68,16 @@ class DebugServer:
         if not servers:
             if problems:
                 return Outcome(Ending.FAILED, f"no worker server could be asked: {'; '.join(problems)}")
-            return Outcome(Ending.NOTHING, f"none of {len(workers)} process(es) runs torch's debug server")
+            return Outcome(Ending.NOTHING, _nobody(scene, len(workers)))
         return _Asking(scene, sink, deadline, servers, problems).run()
+
+
+def _nobody(scene: Scene, workers: int) -> str:
+    if scene.target is None:
+        return "no instance was found, so there is no process whose debug server could be asked"
+    if not workers:
+        return "no process with a rank lives on this node, so none has a debug server to ask"
+    return f"none of {workers} process(es) runs torch's debug server"
 
 
 class _Asking:

@@ -15,6 +15,7 @@ from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.flight import told
 from rankmuster.collect.flight.decide import Decision, decide
+from rankmuster.collect.flight.left import left_dumps
 from rankmuster.collect.flight.pipes import Answer, Asked, ask
 from rankmuster.collect.flight.recorders import Recorder, find_recorders
 from rankmuster.collect.flight.shelf import Shelf
@@ -50,8 +51,10 @@ class DumpFiles:
     def collect(self, scene: Scene, sink: Sink, deadline: Deadline) -> Outcome:
         """See `Collector.collect`. Posts `dumped` on the board in every case."""
         try:
-            if scene.target is None or not scene.target.workers:
-                return Outcome(Ending.NOTHING, "no process with a rank was found on this node, so none has a recorder")
+            if scene.target is None:
+                return Outcome(Ending.NOTHING, "no instance was found, so there is no recorder to take a dump of")
+            if not scene.target.workers:
+                return left_dumps(scene, scene.target, sink, deadline.before(MARGIN_SECONDS))
             return _Taking(scene, scene.target, sink, deadline).run()
         finally:
             scene.board.post_dumped()

@@ -69,6 +69,17 @@ def find_recorders(proc: Path, workers: tuple[ProcessOfInstance, ...], deadline:
     return tuple(_recorder(proc, worker, torch) for worker in workers)
 
 
+def heirs(proc: Path, processes: tuple[ProcessOfInstance, ...], deadline: Deadline) -> tuple[Recorder, ...]:
+    """Where ranks that have all ended had their files, by the settings of those that live: ranks inherit them.
+
+    Those that name a place themselves; where none does, the first, with torch's own places.
+    """
+    torch = _torch(proc, processes, deadline)
+    found = tuple(Recorder(process, None, read_settings(process.environ, torch)) for process in processes)
+    named = tuple(one for one in found if one.settings.named and not one.settings.dynamic)
+    return named or tuple(one for one in found if not one.settings.dynamic)[:1]
+
+
 def _recorder(proc: Path, worker: ProcessOfInstance, torch: Version | None) -> Recorder:
     settings = read_settings(worker.environ, torch)
     rank = worker.rank

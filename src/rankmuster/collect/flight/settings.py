@@ -35,6 +35,7 @@ class RecorderSettings:
     """Sizes in entries, times in seconds. None: not set, and the default of an unknown torch cannot be known.
 
     `prefixes`: where a dump file may be, as the process sees it; the rank follows. Several when torch is unknown.
+    `named`: whether the environment names that place; else it is torch's own, which all jobs of a user share.
     `dynamic`: the prefix is the whole name. `pipe_prefix`: the rank and `.pipe` follow; None: it opens no pipe.
     `pipe_poll`: how often a pipe is looked at. `dump_wait`: after so long without stacks coming, they are left out.
     """
@@ -44,6 +45,7 @@ class RecorderSettings:
     dump_on_timeout: bool | None
     blocking_wait: bool
     prefixes: tuple[str, ...]
+    named: bool
     dynamic: bool
     pipe_prefix: str | None
     pipe_poll: float
@@ -83,6 +85,7 @@ def read_settings(environ: Mapping[str, str], torch: Version | None) -> Recorder
         dump_on_timeout=dump_on_timeout,
         blocking_wait=any(_flag(environ, name) for name in BLOCKING_WAIT),
         prefixes=_prefixes(environ, torch),
+        named=any(environ.get(name) for name in DUMP_FILE),
         dynamic=bool(_flag(environ, DYNAMIC)),
         pipe_prefix=environ.get(PIPE_FILE) or None,
         pipe_poll=heartbeat if dump_on_timeout is False else coordinated,

@@ -20,10 +20,8 @@ from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.files_below import names_in
 from rankmuster.collect.flight.dump_file import MAX_CHECKED_BYTES, DumpFile, Shape, read_dump, version_of
 from rankmuster.collect.flight.recorders import Recorder
+from rankmuster.collect.left_behind import CLOCK_SLACK, began
 from rankmuster.collect.sink import Sink
-
-CLOCK_SLACK = 2.0
-"""Seconds by which a start time read off /proc may be late against a file's time: ticks, and the boot time's second."""
 
 SIBLING_SLACK = 60.0
 """The same for ranks of other nodes, whose starts are only known to be about this node's."""
@@ -56,9 +54,17 @@ class Taken:
 class Shelf:
     """Remembers which versions it has seen; for one thread."""
 
-    def __init__(self, scene: Scene, sink: Sink, recorders: tuple[Recorder, ...], deadline: Deadline) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        sink: Sink,
+        recorders: tuple[Recorder, ...],
+        deadline: Deadline,
+        heirs: tuple[Recorder, ...] = (),
+    ) -> None:
         self._scene, self._sink, self._deadline = scene, sink, deadline
         self._recorders = recorders
+        self._heirs = heirs
         self._seen: dict[tuple[int, int], tuple[int, int]] = {}  # identity -> version
         self._passed: dict[tuple[Path, str, int], tuple[int, int]] = {}  # versions that need no second reading
         self._growing: dict[tuple[Path, str, int], DumpFile] = {}
@@ -72,7 +78,7 @@ class Shelf:
     def probe(self) -> None:
         """Leaves out folders that do not answer: everything that touches them would wait for ever."""
         folders: dict[tuple[Path, str], None] = {}
-        for recorder in self._recorders:
+        for recorder in self._known:
             for path in (*recorder.dumps, *recorder.prefixes, *([recorder.pipe] if recorder.pipe else [])):
                 folders[(recorder.process.root, _folder(path))] = None
         keys = list(folders)
@@ -84,6 +90,11 @@ class Shelf:
             elif isinstance(answer, OSError) and answer.errno not in (errno.ENOENT, errno.ENOTDIR):
                 self.denied |= isinstance(answer, PermissionError)
                 self.troubles[key[1]] = f"the folder cannot be listed ({answer.strerror})"
+
+    @property
+    def _known(self) -> tuple[Recorder, ...]:
+        """Who knows where dumps are: this node's recorders, and who has their settings once they have ended."""
+        return (*self._recorders, *self._heirs)
 
     def dead(self, root: Path, path: str) -> bool:
         """Whether the path lies in a folder that did not answer."""
@@ -114,14 +125,14 @@ class Shelf:
     def siblings(self, world_size: int | None) -> None:
         """Takes what other ranks have written beside this node's files, as far as time and bounds allow."""
         mine = {recorder.rank for recorder in self._recorders}
-        users = {recorder.process.uid for recorder in self._recorders} | {_NOBODY}
+        users = {recorder.process.uid for recorder in self._known} | {_NOBODY}
         count = size = 0
         for root, prefix in self._shared():
             for rank, path in self._names(root, prefix):
                 if rank in mine or (world_size is not None and rank >= world_size):
                     continue
                 if self._deadline.passed or count >= MAX_SIBLINGS or size >= MAX_SIBLING_BYTES:
-                    self.troubles[prefix] = f"only {count} dumps of other nodes' ranks were taken: no time or room"
+                    self.troubles[prefix] = f"only {count} dumps of ranks not living here were taken: no time or room"
                     return
                 size += self._look(root, path, None, rank, users=users)
                 count += 1
@@ -131,12 +142,14 @@ class Shelf:
         root = recorder.process.root
         if os.path.exists(root):
             return root
-        return next((peer.process.root for peer in self._recorders if os.path.exists(peer.process.root)), root)
+        peers = [each.process for each in self._recorders]
+        others = self._scene.target.processes if self._scene.target is not None else ()
+        return next((peer.root for peer in (*peers, *others) if os.path.exists(peer.root)), root)
 
     def _shared(self) -> Iterable[tuple[Path, str]]:
         """Each folder once, by whichever of the processes sees it."""
         found: dict[tuple[int, int, str], tuple[Path, str]] = {}
-        for recorder in self._recorders:
+        for recorder in self._known:
             for prefix in recorder.prefixes:
                 root = recorder.process.root
                 if self.dead(root, prefix):
@@ -176,7 +189,7 @@ class Shelf:
             version = version_of(root, path)
             if version is None or version == self._passed.get(key):
                 return 0
-            file = read_dump(root, path, check=recorder is not None)
+            file = read_dump(root, path, check=recorder is not None or bool(self._heirs))
         except FileNotFoundError:
             return 0
         except OSError as error:
@@ -206,6 +219,8 @@ class Shelf:
     def _started(self, recorder: Recorder | None) -> float:
         if recorder is not None:
             return recorder.process.started_at - CLOCK_SLACK
+        if self._heirs and self._scene.target is not None:
+            return began(self._scene.target)
         return min(each.process.started_at for each in self._recorders) - SIBLING_SLACK
 
     def _take(self, file: DumpFile, path: str, recorder: Recorder | None, rank: int | None) -> int:

@@ -39,7 +39,7 @@ def outcome(
         whose = f"{ranks_text(known)} of this node's {len(recorders)}" if known else "processes without a known rank"
         parts.append(f"{len(own)} dump(s) of {whose} taken")
     if others:
-        parts.append(f"dumps of {ranks_text(others)} of other nodes lay beside them")
+        parts.append(f"dumps of {ranks_text(others)}, which do not live here, lay beside them")
     if not taken:
         parts.append("no dump of this run was found")
     if not decision.ask:
@@ -53,7 +53,12 @@ def outcome(
         ending = Ending.PARTIAL
     else:
         ending = Ending.DONE
-    return Outcome(ending, "; ".join(parts), (*_stale(stale), *_troubles(troubles)))
+    return Outcome(ending, "; ".join(parts), left_alone(stale, troubles))
+
+
+def left_alone(stale: Mapping[str, float], troubles: Mapping[str, str]) -> tuple[str, ...]:
+    """Warnings of files that were not taken, or not as they should be."""
+    return (*_stale(stale), *_troubles(troubles))
 
 
 def _grouped(missing: Mapping[Recorder, str]) -> list[str]:

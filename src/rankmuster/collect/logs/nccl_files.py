@@ -20,9 +20,10 @@ CONF_BYTES = 65_536
 STANDARD = {"/dev/stdout", "/dev/stderr", "stdout", "stderr"}
 """Values that stand for the process's own output."""
 
-_ROTATED = re.compile(
+ROTATED = re.compile(
     r"[.\-](?:\d{1,4}|\d{8}(?:[.\-]\d{1,10})?|\d{4}-\d\d-\d\d(?:[T_.\-][\d:.]{1,12})?|old|bak)(?:\.gz)?|\.gz"
 )
+"""What rotation hangs onto a name."""
 _SETTING = re.compile(r"\s*(NCCL_[A-Z0-9_]{1,60})\s*=\s*(.*?)\s*$")
 
 
@@ -62,26 +63,31 @@ def expansion(pattern: str, pid: int) -> tuple[str, re.Pattern[str]]:
 
 def sources(process: ProcessOfInstance, pattern: str, hosts: Iterable[str]) -> list[Source]:
     """The process's log and its rotated pieces, newest name first; one that cannot be listed as it is expanded."""
-    absolute = pattern if pattern.startswith("/") else str(PurePosixPath(process.cwd or "/") / pattern)
-    folder, shape = expansion(absolute, process.inner_pid)
+    path = absolute(process, pattern)
+    folder, shape = expansion(path, process.inner_pid)
     shared = "%p" not in pattern
     rank = None if shared else process.rank
     found: list[Source] = []
-    for place in dict.fromkeys(folder.replace("%h", _host(host)) for host in (hosts if "%h" in folder else [""])):
+    for place in dict.fromkeys(folder.replace("%h", host_part(host)) for host in (hosts if "%h" in folder else [""])):
         try:
             listed = files_below.names_in(process.root, place or "/")
         except OSError:
-            listed = [re.sub("%p", str(process.inner_pid), absolute.rpartition("/")[2])]
+            listed = [re.sub("%p", str(process.inner_pid), path.rpartition("/")[2])]
         for name in listed:
             match = shape.fullmatch(name)
             rotated = match["rotated"] if match else ""
-            if match and (not rotated or _ROTATED.fullmatch(rotated)):
+            if match and (not rotated or ROTATED.fullmatch(rotated)):
                 packed = name.endswith(".gz")
-                path = f"{place}/{name}"
                 named = name.removesuffix(".gz")
-                found.append(Source(process.root, path, named, rank, process.uid, packed=packed))
+                found.append(Source(process.root, f"{place}/{name}", named, rank, process.uid, packed=packed))
     return sorted(found, key=lambda source: (source.named.count("."), source.named))
 
 
-def _host(host: str) -> str:
+def absolute(process: ProcessOfInstance, pattern: str) -> str:
+    """The pattern as a path of the process's."""
+    return pattern if pattern.startswith("/") else str(PurePosixPath(process.cwd or "/") / pattern)
+
+
+def host_part(host: str) -> str:
+    """What NCCL writes for `%h`: up to the first dot."""
     return host.partition(".")[0].replace("%", "-").replace("/", "-")

@@ -15,6 +15,8 @@ from rankmuster.collect import files_below
 from rankmuster.collect.bounded import each
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.find import options
+from rankmuster.collect.left_behind import Candidate, Sorted, somebody_missing, sort_out
+from rankmuster.collect.logs import left_outputs
 from rankmuster.collect.logs.sources import Source, open_kind
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
@@ -35,10 +37,11 @@ _OF_ALL = re.compile(r"(?:raylet|gcs_server|monitor|dashboard_agent)\.(?:out|err
 
 @dataclass
 class Outputs:
-    """`sources`: likeliest first. `elsewhere`: what kind of end -> whose output goes there, for people. `stuck`: what
-    did not let itself be looked at in time."""
+    """`sources`: likeliest first. `written`: who writes to which file, as the process names it. `elsewhere`: what kind
+    of end -> whose output goes there, for people. `stuck`: what did not let itself be looked at in time."""
 
     sources: list[Source] = field(default_factory=list)
+    written: list[tuple[ProcessOfInstance, str]] = field(default_factory=list)
     elsewhere: dict[str, list[str]] = field(default_factory=dict)
     journal: bool = False
     piped: bool = False
@@ -64,14 +67,37 @@ def outputs(target: Target, machine: Machine, deadline: Deadline) -> Outputs:
     found = Outputs(stuck=[name for name, _ in done.stuck])
     for _, part in done.results:
         found.sources.extend(part.sources)
+        found.written.extend(part.written)
         found.journal, found.piped = found.journal or part.journal, found.piped or part.piped
         for kind, who in part.elsewhere.items():
             found.elsewhere.setdefault(kind, []).extend(who)
     return found
 
 
+def left_by_the_dead(found: Outputs, target: Target, machine: Machine, deadline: Deadline) -> Sorted:
+    """The logs of ranks that have ended, by what `found` says of the living. Empty where all live that were started."""
+    if not found.written or not somebody_missing(machine.proc, target):
+        return Sorted()
+    offset, world = left_outputs.offset_of(target.workers), target.world_size
+    ranked = [(process, path) for process, path in found.written if process.rank is not None]
+    jobs: list[Callable[[], list[Candidate]]] = [
+        lambda: left_outputs.beside(ranked, offset, world),
+        lambda: list(left_outputs.by_name(found.written, world, ranks=not ranked)),
+    ]
+    done = each(jobs, lambda job: job(), patience=PATIENCE, total=deadline.remaining() / 4)
+    own = {(process.root, path) for process, path in found.written}
+    once = {(str(one.like.root), one.path): one for _, part in done.results for one in reversed(part)}
+    new = [one for one in once.values() if (one.like.root, one.path) not in own]
+    left = sort_out(new, machine.proc, target, deadline)
+    found.sources.extend(
+        Source(one.like.root, one.path, one.path.rsplit("/", 1)[-1], one.rank, one.like.uid) for one in left.ours
+    )
+    return left
+
+
 def _named(process: ProcessOfInstance, target: Target) -> Outputs:
-    return Outputs([*_error_file(process), *_stack_dumps(process, target)])
+    errors = list(_error_file(process))
+    return Outputs([*errors, *_stack_dumps(process, target)], [(process, source.path) for source in errors])
 
 
 def _in_folder(folder: Path, target: Target) -> Outputs:
@@ -89,6 +115,7 @@ def _own(process: ProcessOfInstance, by_pid: Mapping[int, ProcessOfInstance], ma
         if stat.S_ISREG(mode):
             named = link.removesuffix(" (deleted)")
             found.sources.append(Source(machine.proc, path, named, _rank(process, by_pid), descriptor=True))
+            found.written.append((process, named))
             continue
         if link == "/dev/null" or process.state == "Z":
             continue
@@ -149,6 +176,7 @@ def _folder(folder: Path, target: Target) -> Iterator[Source]:
     root, inner = process.root, "/" + str(folder.relative_to(process.root))
     by_pid = {one.inner_pid: one for one in target.processes}
     by_local = {one.local_rank: one.rank for one in target.processes if one.local_rank is not None}
+    offset = left_outputs.offset_of(target.processes)
     oldest = min(one.started_at for one in target.processes) - OLD
     attempts: list[tuple[int, Source]] = []
     for path in _walk(root, inner.rstrip("/")):
@@ -156,7 +184,8 @@ def _folder(folder: Path, target: Target) -> Iterator[Source]:
         pid = _PID_IN_NAME.search(path)
         name = path.rsplit("/", 1)[-1]
         if torchrun and _written_since(root, path, oldest):
-            rank = by_local.get(int(torchrun[2]))
+            local = int(torchrun[2])
+            rank = by_local.get(local, local + offset if offset is not None else None)
             attempts.append((-int(torchrun[1]), Source(root, path, f"attempt{torchrun[1]}-{name}", rank, process.uid)))
         elif pid and int(pid[1]) in by_pid:
             yield Source(root, path, name, by_pid[int(pid[1])].rank, process.uid)

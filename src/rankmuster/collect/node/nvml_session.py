@@ -117,12 +117,22 @@ class NvmlSession:
             return None
 
 
-def gpu_processes(timeout_s: float) -> Mapping[int, tuple[tuple[int, str], ...]] | None:
-    """Host pid -> ((NVML index, UUID), ...) of the GPUs it computes on; None when NVML cannot say.
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """`gpus`: (NVML index, UUID) of every GPU, by index; UUID empty where it did not tell. `processes`: host pid ->
+    those that it computes on."""
+
+    gpus: tuple[tuple[int, str], ...]
+    processes: Mapping[int, tuple[tuple[int, str], ...]]
+
+
+def listed(timeout_s: float) -> Listed | None:
+    """The node's GPUs and who computes on them; None when NVML cannot say.
 
     Never blocks longer than `timeout_s` (and a moment to end the child). GPUs that did not answer in time are left out.
     """
     deadline = Deadline.after(timeout_s)
+    gpus: dict[int, str] = {}
     found: dict[int, list[tuple[int, str]]] = {}
     answered = False
     try:
@@ -133,12 +143,17 @@ def gpu_processes(timeout_s: float) -> Mapping[int, tuple[tuple[int, str], ...]]
         while not deadline.passed:
             lines = session.lines(deadline)
             for line in lines:
-                if line.get("kind") == "unusable":
+                kind = line.get("kind")
+                if kind == "unusable":
                     return None
-                answered = answered or line.get("kind") == "driver"
-                if line.get("kind") == "processes" and isinstance(line.get("pids"), list):
+                answered = answered or kind == "driver"
+                if kind in ("gpu", "processes"):
+                    gpus[int(line["gpu"])] = str(line.get("uuid") or "")
+                if kind == "processes" and isinstance(line.get("pids"), list):
                     for pid in line["pids"]:
                         found.setdefault(int(pid), []).append((int(line["gpu"]), str(line.get("uuid") or "")))
             if session.ended or any(line.get("kind") == "end" for line in lines):
                 break
-    return {pid: tuple(sorted(gpus)) for pid, gpus in found.items()} if answered else None
+    if not answered:
+        return None
+    return Listed(tuple(sorted(gpus.items())), {pid: tuple(sorted(those)) for pid, those in found.items()})
