@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from making import START, make, members, packed, sealed
 
-from rankmuster.collect.bundle import manifest
+from rankmuster.collect.bundle import contents, manifest
+from rankmuster.collect.bundle import node as node_module
 from rankmuster.collect.bundle.contents import BundleUnreadable
 from rankmuster.collect.bundle.merge import MergeRefused, merge
 from rankmuster.collect.bundle.verify import verify
@@ -223,13 +224,30 @@ def test_hostile_members_are_refused_and_left_out_by_force(extra: tuple[str, byt
     assert sorted(os.listdir(tmp_path)) == ["in.tar.zst", "out"]
 
 
+def test_too_many_members_and_bombs_are_cut_short_by_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"ras/a": b"x"}
+    one = [("manifest.json", sealed(files, host="h")), *files.items()]
+    many, bomb = tmp_path / "many.tar.zst", tmp_path / "bomb.tar.zst"
+    many.write_bytes(packed([*one, *((f"ras/x{n}", b"") for n in range(50))]))
+    bomb.write_bytes(packed([*one, ("ras/bomb", bytes(3 << 20))]))
+    monkeypatch.setattr(contents, "MAX_ENTRIES", 20)
+    monkeypatch.setattr(node_module, "MAX_UNLISTED_BYTES", 1 << 20)
+    for hostile in (many, bomb):
+        with pytest.raises(MergeRefused):
+            merge([hostile], tmp_path / "m")
+        merged = merge([hostile], tmp_path / f"{hostile.name[:4]}", force=True)
+        assert (merged.sealed.path / "nodes/h/ras/a").read_bytes() == b"x"
+        assert not (merged.sealed.path / "nodes/h/ras/bomb").exists()
+        assert any("more than" in note for note in merged.notes)
+
+
 def test_a_manifest_whose_facts_are_nonsense_is_merged_without_them(tmp_path: Path) -> None:
     files = {"ras/a": b"x", "instance.json": b'{"processes": [1, {"rank": "x"}, {"rank": 1e400}], "environment": 5}'}
     odd = {
         "collectors": [1],
         "clock_offsets": {"h": "x"},
         "left_out": 5,
-        "finished": "now",
+        "finished": 10**400,
         "instance": [],
         "started": {},
     }

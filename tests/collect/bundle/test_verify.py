@@ -67,6 +67,25 @@ def test_every_change_of_a_folder_is_found(tmp_path: Path, change: str) -> None:
     assert wrongs(path) == expected
 
 
+@pytest.mark.parametrize(
+    ("names", "wrong"),
+    [
+        (("ras/\u00e9", "ras/e\u0301"), Wrong.TWICE),
+        (("ras/a", "ras/a."), Wrong.TWICE),
+        (("ras", "ras/a"), Wrong.NAME),
+        (("ras/a", "RAS"), Wrong.NAME),
+        (("ras/a:hidden", "b"), Wrong.MANIFEST),
+    ],
+)
+def test_files_that_some_disk_cannot_hold_beside_each_other_are_found(
+    tmp_path: Path, names: tuple[str, str], wrong: Wrong
+) -> None:
+    files = dict.fromkeys(names, b"x")
+    path = tmp_path / "b.tar.zst"
+    path.write_bytes(packed([("manifest.json", sealed(files)), *files.items()]))
+    assert {found for found, _ in wrongs(path)} >= {wrong}
+
+
 def test_an_empty_folder_more_is_no_change(tmp_path: Path) -> None:
     path = make(tmp_path / "b", FILES)
     (path / "empty").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from rankmuster.collect.bundle.contents import TooMuch, scan
-from rankmuster.collect.bundle.manifest import Listed, Manifest
+from rankmuster.collect.bundle.manifest import Listed, Manifest, finite
 from rankmuster.collect.bundle.pack import MODE
 from rankmuster.collect.bundle.paths import MANIFEST, folded, objection
 from rankmuster.collect.bundle.verify import Verification, verify
@@ -20,6 +21,9 @@ from rankmuster.collect.sink import safe_name
 INSTANCE = "instance.json"
 MAX_INSTANCE_BYTES = 16 << 20
 """Of an `instance.json`: ten thousand processes with a KiB each, and some."""
+MAX_UNLISTED_BYTES = 256 << 20
+"""Of all files of a node that its manifest does not list, which `force` takes: more than a whole collection of a node
+usually has, and too little for a bomb of a few hundred KiB to fill a disk."""
 
 
 class MergeRefused(Exception):
@@ -46,8 +50,7 @@ class Node:
     @property
     def finished(self) -> float:
         """When the collection ended, 0 when it does not say."""
-        value = self.document.get("finished")
-        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0
+        return finite(self.document.get("finished")) or 0.0
 
 
 def look(source: Path, *, force: bool) -> Node:
@@ -70,7 +73,8 @@ def look(source: Path, *, force: bool) -> Node:
     if isinstance(result.manifest.document.get("nodes"), dict):
         raise MergeRefused(f"{source} is a merged bundle already; merge the bundles of the nodes in one go")
     wanted = _Wanted({INSTANCE})
-    scan(source, wanted)
+    with contextlib.suppress(TooMuch):  # the verification has said so, and `force` takes what came before
+        scan(source, wanted)
     instance, note = _instance(wanted.data.get(INSTANCE))
     host = result.manifest.host or _host_of(instance) or source.name
     notes = [f"{source.name} did not verify: {finding.message} ({finding.path})" for finding in result.findings[:20]]
@@ -165,20 +169,25 @@ class _Writer:
         self._file: BinaryIO | None = None
         self._hash: hashlib._Hash | None = None
         self._written = 0
+        self._surplus = 0
 
-    def begin(self, name: str, size: int) -> Callable[[bytes], object] | None:  # noqa: ARG002  # as written counts
+    def begin(self, name: str, size: int) -> Callable[[bytes], object] | None:
         self.close()
         name = name.removeprefix("./")
         if name in (MANIFEST, INSTANCE):
             return None
         reason = objection(name)
         if reason is None and folded(name) in self._folded:
-            reason = "it is there twice, or differs only by case from another"
+            reason = "it is there twice, or some file systems take it for another"
         if reason is None and name not in self._listed and not self._force:
             reason = "the manifest does not list it"
         if reason is not None:
             self.notes.append(f"{name[:200]!r} was left out: {reason}")
             return None
+        listed = self._listed.get(name)
+        self._surplus += max(size - listed.size, 0) if listed is not None else size
+        if self._surplus > MAX_UNLISTED_BYTES:
+            raise TooMuch(f"what its manifest does not list has more than {MAX_UNLISTED_BYTES >> 20} MiB")
         self._folded.add(folded(name))
         target = self._folder / name
         try:

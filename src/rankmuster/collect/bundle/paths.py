@@ -3,6 +3,8 @@ twice."""
 
 from __future__ import annotations
 
+import unicodedata
+
 MANIFEST = "manifest.json"
 MAX_PATH = 1024
 """Bytes of a path; Linux takes 4096 in all, and the folder that a bundle lies in needs some."""
@@ -26,11 +28,19 @@ def objection(path: str) -> str | None:
     encoded = path.encode("utf-8", "surrogateescape")
     if len(encoded) > MAX_PATH or len(parts) > MAX_DEPTH or any(len(part.encode()) > MAX_PART for part in parts):
         return "its name is too long or too deep"
-    if len(path) > 1 and path[1] == ":":
-        return "its name begins with a drive"
+    if ":" in path:
+        return "its name holds a colon, which is a drive or a hidden stream on some systems"
     return None
 
 
 def folded(path: str) -> str:
-    """What file systems without case take for the same name."""
-    return path.casefold()
+    """What some file system takes for the same name: without case, accents composed or not, without dots and blanks at
+    the end of a part."""
+    composed = unicodedata.normalize("NFC", unicodedata.normalize("NFKD", path).casefold())
+    return "/".join(part.rstrip(". ") for part in composed.split("/"))
+
+
+def folders_of(path: str) -> list[str]:
+    """The folders that a path stands in, outermost first."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rankmuster.collect.bundle.contents import BundleUnreadable, TooMuch, scan
 from rankmuster.collect.bundle.manifest import MAX_MANIFEST_BYTES, Manifest, ManifestRefused, parse
-from rankmuster.collect.bundle.paths import MANIFEST, folded, objection
+from rankmuster.collect.bundle.paths import MANIFEST, folded, folders_of, objection
 
 PART = ".part"
 """Ends the name of a folder that a collection writes into."""
@@ -72,6 +72,7 @@ def verify(path: Path) -> Verification:
         scan(path, taker)
     except TooMuch as error:
         taker.findings.append(Finding(Wrong.TOO_MUCH, "", f"{error}; it was not read further"))
+    taker.findings += taker.files_and_folders()
     if taker.manifest is None:
         message = f"there is no {MANIFEST}: this is no bundle"
         if PART in path.name:
@@ -118,6 +119,7 @@ class _Reckoning:
         self.found: dict[str, tuple[int, str]] = {}
         self.manifest: bytearray | None = None
         self._folded: dict[str, str] = {}
+        self._folders: set[str] = set()
         self._hash: hashlib._Hash | None = None
 
     def begin(self, name: str, size: int) -> Callable[[bytes], object] | None:
@@ -128,8 +130,9 @@ class _Reckoning:
             return None
         same = self._folded.setdefault(folded(name), name)
         if name in self.found or same != name:
-            message = "it is there twice" if same == name else f"its name differs only by case from {same}"
+            message = "it is there twice" if same == name else f"some file systems take its name for that of {same}"
             self.findings.append(Finding(Wrong.TWICE, name, message))
+        self._folders.update(folded(folder) for folder in folders_of(name))
         self._hash = hashlib.sha256()
         if name != MANIFEST or self.manifest is not None:
             return self._hash.update
@@ -143,6 +146,11 @@ class _Reckoning:
         if self._hash is not None:
             self.found[name] = (size, self._hash.hexdigest())
         self._hash = None
+
+    def files_and_folders(self) -> list[Finding]:
+        """Files that others need as their folder: no disk can hold both."""
+        both = sorted(self._folders & self._folded.keys())
+        return [Finding(Wrong.NAME, self._folded[name], "it is a file, and the folder of others") for name in both]
 
     def refuse(self, name: str, reason: str) -> None:
         self._hash = None
