@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rankmuster.diagnose import bygone, flight_groups, host_clocks, log_rolls, looks, lookup, roll, window
+from rankmuster.diagnose import bygone, dump_choice, flight_groups, host_clocks, log_rolls, looks, lookup, roll, window
 from rankmuster.diagnose.bygone import Bygone
 from rankmuster.diagnose.clock import Clock, anchor
 from rankmuster.diagnose.flight_rows import FlightRows, rows_of
@@ -104,12 +104,13 @@ def build(evidence: Evidence, limits: Thresholds) -> Context:
     facts = _facts(evidence.of(InstanceFacts))
     manifests = evidence.of(ManifestFacts)
     dumps = _ranked(evidence.of(FlightDump), manifests)
-    newest, older, _ = looks.newest_per_rank(dumps)
+    choice = dump_choice.choose(dumps, looks.noted(manifests), limits)
+    newest = choice.newest
     roster = lookup.build(evidence, newest.values(), facts)
     rows = {rank: rows_of(dump) for rank, dump in sorted(newest.items())}
     notices = looks.notices_by_rank(evidence.of(DumpNotice))
     clock = _clock(evidence, facts, rows, notices)
-    dump_facts = looks.facts_of(rows, notices, manifests, clock, limits)
+    dump_facts = looks.facts_of(rows, notices, manifests, clock, limits, choice.moving)
     live = {rank: flight for rank, flight in rows.items() if not dump_facts[rank].stale}
     # An empty dump without counters (a recorder of size 0) says as much as none.
     speaking = {rank: flight for rank, flight in live.items() if len(flight.dump.columns) or flight.dump.status}
@@ -155,7 +156,7 @@ def build(evidence: Evidence, limits: Thresholds) -> Context:
         clock=clock,
         table=table,
         dump_facts=dump_facts,
-        older_dumps=tuple(older),
+        older_dumps=choice.older,
         polls=sound,
         corrupt_polls=tuple(poll for poll in polls if poll.corrupt),
         pages=pages,

@@ -10,7 +10,6 @@ import numpy as np
 from rankmuster.diagnose.clock import Clock
 from rankmuster.diagnose.flight_rows import FlightRows
 from rankmuster.diagnose.thresholds import Thresholds
-from rankmuster.model.flight import FlightDump
 from rankmuster.model.frameworklog import DumpNotice
 from rankmuster.model.instance import ManifestFacts
 from rankmuster.model.job import DumpFacts
@@ -26,15 +25,21 @@ def notices_by_rank(notices: Iterable[DumpNotice]) -> dict[int, list[Stamp]]:
     return found
 
 
+def noted(manifests: Iterable[ManifestFacts]) -> dict[str, float]:
+    """Unix seconds per file, as collectors noted them."""
+    return {path: time for manifest in manifests for path, time in manifest.look_times.items()}
+
+
 def facts_of(
     rows: Mapping[int, FlightRows],
     notices: Mapping[int, list[Stamp]],
     manifests: Iterable[ManifestFacts],
     clock: Clock,
     limits: Thresholds,
+    moving: frozenset[int] = frozenset(),
 ) -> dict[int, DumpFacts]:
-    """Look time, motion and staleness of every dump."""
-    look_times = {path: time for manifest in manifests for path, time in manifest.look_times.items()}
+    """Look time, motion and staleness of every dump. `moving`: ranks of which two looks show that they went on."""
+    look_times = noted(manifests)
     stale = _stale(rows, limits)
     facts = {}
     for rank, flight in rows.items():
@@ -44,7 +49,8 @@ def facts_of(
             source=flight.dump.source,
             look=look,
             look_from=origin,
-            in_motion=flight.in_motion,
+            in_motion=flight.in_motion or rank in moving,
+            went_on=rank in moving,
             stale=rank in stale,
             entries=len(flight.dump.columns),
             has_events=flight.has_events,
@@ -86,28 +92,3 @@ def _stale(rows: Mapping[int, FlightRows], limits: Thresholds) -> set[int]:
         if high < start - limits.dump_spread_seconds or low > end + limits.dump_spread_seconds
     }
     return apart if len(apart) * 2 < len(spans) else set()
-
-
-def newest_per_rank(dumps: Iterable[FlightDump]) -> tuple[dict[int, FlightDump], list[FlightDump], list[FlightDump]]:
-    """(newest dump per rank, older ones of the same rank, those without a rank)."""
-    chosen: dict[int, FlightDump] = {}
-    older: list[FlightDump] = []
-    nameless: list[FlightDump] = []
-    for dump in dumps:
-        if dump.rank is None:
-            nameless.append(dump)
-            continue
-        other = chosen.get(dump.rank)
-        if other is None:
-            chosen[dump.rank] = dump
-        elif _age_key(dump) > _age_key(other):
-            older.append(other)
-            chosen[dump.rank] = dump
-        else:
-            older.append(dump)
-    return chosen, older, nameless
-
-
-def _age_key(dump: FlightDump) -> tuple[int, int]:
-    columns = dump.columns
-    return (columns.newest_ns, len(columns))

@@ -65,7 +65,8 @@ class DumpFacts:
     """What is known of one dump as a whole.
 
     `look`: unix seconds at which it was taken, None unknown (then it is presumed written at a time-out).
-    `in_motion`: it holds completed entries that are not retired, which only dumps of a moving job do.
+    `in_motion`: it holds completed entries that are not retired, which only dumps of a moving job do; or an older look
+    at the same recorder shows that all ranks went on in between (`went_on`).
     `stale`: it belongs to another run.
     """
 
@@ -78,6 +79,7 @@ class DumpFacts:
     entries: int
     has_events: bool
     has_timing: bool
+    went_on: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,9 +28,12 @@ def detect(context: Context) -> list[Finding]:
         return []
     if context.in_motion:
         moving = sorted(rank for rank, facts in context.dump_facts.items() if facts.in_motion)
+        signs = "hold operations that are completed and not yet retired"
+        if all(facts.went_on for facts in context.dump_facts.values()):
+            signs = "hold operations that were enqueued since an older look at them"
         statement = (
-            f"The dumps of {ranks_text(moving)} hold operations that are completed and not yet retired: the job moved "
-            "when they were taken, and their outstanding operations are its ordinary tail"
+            f"The dumps of {ranks_text(moving)} {signs}: the job moved when they were taken, and their outstanding "
+            "operations are its ordinary tail"
         )
         return [Finding(NAME, Plane.FLIGHT, statement, _sources(context, moving))]
     if _young(context, heads):
