@@ -101,13 +101,14 @@ def sort_out(candidates: Iterable[Candidate], proc: Path, target: Target, deadli
             foreign += 1
         else:
             found.append((candidate, (about.st_dev, about.st_ino), seen[1]))
+    unseen = len(done.skipped) + len(done.stuck)
     if not found:
-        return Sorted((), old, foreign, len(done.skipped))
+        return Sorted((), old, foreign, unseen)
     held = _held_by_others(proc, target, {identity: name for _, identity, name in found}, deadline)
     if held is None:
-        return Sorted((), old, foreign, len(found) + len(done.skipped))
+        return Sorted((), old, foreign, len(found) + unseen)
     ours = tuple(candidate for candidate, identity, _ in found if identity not in held)
-    return Sorted(ours, old, foreign + len(found) - len(ours), len(done.skipped))
+    return Sorted(ours, old, foreign + len(found) - len(ours), unseen)
 
 
 def _status(candidate: Candidate) -> tuple[os.stat_result, str] | None:

@@ -213,7 +213,9 @@ def _headline(
             f"instance {target.name} ({target.engine or 'engine unknown'}) on {target.host}: "
             f"{len(target.workers)} worker(s), {ranks_text(ranks) if ranks else 'no rank known'}{world}"
         )
-        if target.nccl_loaded is False:
+        if not target.workers:
+            lines.append("no process with a rank lives here: only what ended ones have left could be taken of them")
+        elif target.nccl_loaded is False:
             lines.append("no process of it has NCCL loaded: there is no RAS to ask and no NCCL log to expect")
     late = [report.name for report in reports if report.outcome.ending is Ending.TIMED_OUT]
     if late:

@@ -61,7 +61,8 @@ class Stacks:
             return Outcome(Ending.DECLINED, "stacks are not wanted")
         processes = _looked_at(scene.target)
         if not processes:
-            return Outcome(Ending.NOTHING, "no worker or engine process was found on this node")
+            who = "worker or engine process lives on this node" if scene.target is not None else "instance was found"
+            return Outcome(Ending.NOTHING, f"no {who}, so there is nobody whose stacks could be taken")
         if not scene.wishes.stop_confirmed:
             patience = deadline.within(deadline.remaining() * ASSESSMENT_SHARE)
             assessment = scene.board.assessment(patience)

@@ -159,6 +159,15 @@ def test_a_server_that_has_not_started_its_workers_has_no_rank(tmp_path: Path) -
     assert target.world_size == 16
 
 
+def test_torchrun_says_how_many_ranks_it_starts() -> None:
+    command = ("torchrun", "--nproc_per_node=4", "--nnodes", "2", "train.py")
+    assert options.launched(command, titles.TORCH) == 8
+    assert options.launched(("torchrun", "--nproc-per-node", "4"), titles.TORCH) == 4
+    assert options.launched(("torchrun", "--nproc-per-node", "gpu"), titles.TORCH) is None
+    assert options.launched(("torchrun", "--nproc-per-node", "4", "--nnodes=1:4"), titles.TORCH) is None
+    assert options.launched(command, titles.VLLM) is None
+
+
 class TestPatience:
     """What does not return costs its own patience and nothing else."""
 

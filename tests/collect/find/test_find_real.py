@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -117,6 +118,40 @@ def test_ranks_from_variables_and_what_a_rank_starts() -> None:
         assert {process.rank: process.pid for process in target.workers} == {0: zero.pid, 1: one.pid}
         assert len(target.processes) == 4
         assert target.name == f"torchrun-{run}"
+
+
+def front(folder: Path, *, listens: bool = True) -> list[str]:
+    """A front end of one's own: says its port and listens there."""
+    script = folder / "front.py"
+    port = "int(sys.argv[sys.argv.index('--port') + 1])"
+    bind = f"listening = socket.create_server(('127.0.0.1', {port})); " if listens else ""
+    script.write_text(f"import socket, sys; {bind}print('up', flush=True); sys.stdin.read()\n")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        number = free.getsockname()[1]
+    return [sys.executable, str(script), "--host", "127.0.0.1", "--port", str(number)]
+
+
+def test_a_front_end_of_ones_own_serves_and_its_page_is_known(tmp_path: Path) -> None:
+    marker = f"llm-{uuid.uuid4().hex[:8]}"
+    command = front(tmp_path)
+    with started(command, RANKMUSTER_INSTANCE=marker, WORLD_SIZE="4") as it:
+        target = only(it.pid)
+    assert [process.role for process in target.processes] == [Role.SERVER]
+    assert target.metrics_urls == (f"http://127.0.0.1:{command[-1]}/metrics",)
+    assert target.world_size == 4  # no rank lives to say it
+
+
+def test_a_port_that_is_only_named_or_is_the_rendezvous_is_not_asked(tmp_path: Path) -> None:
+    marker = f"llm-{uuid.uuid4().hex[:8]}"
+    with started(front(tmp_path, listens=False), RANKMUSTER_INSTANCE=marker) as it:
+        silent = only(it.pid)
+    command = front(tmp_path)
+    with started(command, RANKMUSTER_INSTANCE=marker, MASTER_PORT=command[-1]) as it:
+        store = only(it.pid)
+    with started(command, MASTER_ADDR="127.0.0.1") as it:
+        unmarked = only(it.pid)
+    assert [process.role for process in silent.processes] == [Role.HELPER]
+    assert silent.metrics_urls == store.metrics_urls == unmarked.metrics_urls == ()
 
 
 def test_a_pid_that_exits_is_said_to_have_gone() -> None:

@@ -152,6 +152,14 @@ class TestNccl:
             taken = Taken(tmp_path, NcclLogs(), scene(server(pid, **given)))
         assert list(taken.pieces) == [f"nccl/nccl.{ended}"]
 
+    def test_a_pattern_made_to_be_tried_for_ever_is_not(self, tmp_path: Path) -> None:
+        (tmp_path / ("ab" * 120 + "x")).write_text("x\n")
+        with living() as pid:
+            given = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": f"{tmp_path}/" + "%h" * 1000 + "%p" * 300}
+            rank = alive(process(0, pid=pid, inner=pid, HOSTNAME="abab", **given))
+            one = scene(rank, server(pid, HOSTNAME="ab", **given), world_size=2)
+            assert Taken(tmp_path, NcclLogs(), one).pieces == {}
+
     def test_one_log_of_all_when_no_rank_lives(self, tmp_path: Path) -> None:
         with living() as pid:
             (tmp_path / "nccl.log").write_text(INIT.format(pid=9, rank=0))

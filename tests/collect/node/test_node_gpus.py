@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 from node_bench import HOST, Bench, target, worker
 
 from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.find.search import Request
+from rankmuster.collect.look_for import look_for
+from rankmuster.collect.machine import Machine
 from rankmuster.collect.node import gpus as module
 from rankmuster.collect.node import proc_tasks
 from rankmuster.collect.node.children import run
@@ -165,6 +169,25 @@ def test_the_processes_of_all_gpus_for_whoever_looks_for_an_instance(nvml):
     assert said is not None
     assert said.gpus == tuple((gpu, f"GPU-00000000-0000-0000-0000-00000000000{gpu}") for gpu in range(4))
     assert said.processes == {7000 + gpu: (said.gpus[gpu],) for gpu in range(4)}
+
+
+def test_a_worker_that_knows_its_gpu_by_uuid_is_given_the_index(nvml):
+    nvml()
+    uuid = "GPU-00000000-0000-0000-0000-000000000002"
+    place = {"RANKMUSTER_INSTANCE": "llm-by-uuid", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+    code = "import sys; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**place, "CUDA_VISIBLE_DEVICES": uuid},
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        sought = look_for(Machine(), Request((child.pid,)), now=time.time(), deadline=Deadline.after(25))
+        child.communicate(b"")
+    assert sought.target is not None
+    assert [(one.rank, one.gpus, one.gpu_uuids) for one in sought.target.workers] == [(0, (2,), (uuid,))]
 
 
 @pytest.mark.parametrize("mode", ["no-driver", "init-blocks"])

@@ -98,7 +98,7 @@ def build(
     processes = _by_gpu(processes, found.world)
     if not any(one.role is Role.WORKER or one.rank is not None for one in processes):
         processes = [_with_work_inside(around, one) for one in processes]
-    processes = [_as_server(around, one, table[one.pid], starters) for one in processes]
+    processes = [_as_server(around, one, starters) for one in processes]
     ranked = sorted(processes, key=lambda p: (p.rank is None, p.rank or 0, p.role is not Role.WORKER, p.pid))
     oldest = min(processes, key=lambda process: process.start_ticks)
     loaded, folders, root = _loaded(around, ranked)
@@ -174,14 +174,18 @@ def _role(seen: Seen, place: Place | None, starters: Set[int], *, on_gpu: bool) 
     return Role.LAUNCHER if seen.pid in starters else Role.HELPER
 
 
-def _as_server(around: Surroundings, process: ProcessOfInstance, seen: Seen, starters: Set[int]) -> ProcessOfInstance:
+def _as_server(around: Surroundings, process: ProcessOfInstance, starters: Set[int]) -> ProcessOfInstance:
     """A program of one's own that says a port of its and listens there serves: it is no mere helper."""
-    own_words = process.role is Role.HELPER and seen.known is None and process.pid not in starters
-    if not own_words or not options.has(process.command, *options.PORTS):
-        return process
+    helps = process.role is Role.HELPER and process.pid not in starters
+    return replace(process, role=Role.SERVER) if helps and _served_port(around, process) is not None else process
+
+
+def _served_port(around: Surroundings, process: ProcessOfInstance) -> int | None:
+    """Where it serves by its own words, and by the kernel's: whoever only names a port may mean another's."""
     port = options.port(process.command)
-    serves = port is not None and port in listening_of(around.proc.root, process.pid).ports
-    return replace(process, role=Role.SERVER) if serves else process
+    unknown = around.table[process.pid].known is None and process.rank is None
+    listens = unknown and port is not None and port in listening_of(around.proc.root, process.pid).ports
+    return port if listens else None
 
 
 def _said_urls(around: Surroundings, processes: list[ProcessOfInstance]) -> tuple[str, ...]:
@@ -190,9 +194,10 @@ def _said_urls(around: Surroundings, processes: list[ProcessOfInstance]) -> tupl
     found: list[str] = []
     here = _link(around.proc, "self", "ns/net")
     for process in processes:
-        port = options.port(process.command)
-        mine = process.role is Role.SERVER and around.table[process.pid].known is None and INSTANCE in process.environ
-        if mine and port is not None and str(port) not in stores:
+        if process.role not in (Role.SERVER, Role.LAUNCHER) or INSTANCE not in process.environ:
+            continue
+        port = _served_port(around, process)
+        if port is not None and str(port) not in stores:
             network = around.table[process.pid].network
             addresses = endpoints.own_addresses(around.proc, process.pid)
             same = network is None or here is None or network == here

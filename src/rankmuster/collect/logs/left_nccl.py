@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from rankmuster.collect import files_below
 from rankmuster.collect.left_behind import Candidate
-from rankmuster.collect.logs.nccl_files import ROTATED, absolute, host_part
+from rankmuster.collect.logs.nccl_files import ROTATED, absolute, host_part, shape
 from rankmuster.collect.target import ProcessOfInstance
 
 MAX_FOLDERS = 256
@@ -24,24 +24,13 @@ def candidates(process: ProcessOfInstance, pattern: str, hosts: Iterable[str]) -
         if "%" not in part and not last:
             places = [(f"{place}/{part}", pid) for place, pid in places]
             continue
-        shape = re.compile(_shape(part, names), re.DOTALL)
-        places = [step for place in places[:MAX_FOLDERS] for step in _steps(process, place, shape, last=last)]
+        looks = shape(part, r"\d{1,10}", names)
+        places = [step for place in places[:MAX_FOLDERS] for step in _steps(process, place, looks, last=last)]
     return [Candidate(process, path, pid) for path, pid in places if pid is not None or "%p" not in pattern]
 
 
-def _shape(part: str, hosts: str) -> str:
-    shape, seen = "", False
-    for piece in re.split(r"(%h|%p|%%)", part):
-        if piece == "%p":
-            shape += r"(?P=pid)" if seen else r"(?P<pid>\d{1,10})"
-            seen = True
-        else:
-            shape += {"%h": f"(?:{hosts})", "%%": "%"}.get(piece, re.escape(piece))
-    return f"{shape}(?P<rotated>.*)"
-
-
 def _steps(
-    process: ProcessOfInstance, place: tuple[str, int | None], shape: re.Pattern[str], *, last: bool
+    process: ProcessOfInstance, place: tuple[str, int | None], looks: re.Pattern[str], *, last: bool
 ) -> Iterator[tuple[str, int | None]]:
     folder, pid = place
     try:
@@ -49,7 +38,7 @@ def _steps(
     except OSError:
         return
     for name in listed:
-        match = shape.fullmatch(name)
+        match = looks.fullmatch(name)
         if match is None or (match["rotated"] and not (last and ROTATED.fullmatch(match["rotated"]))):
             continue
         said = match.groupdict().get("pid")

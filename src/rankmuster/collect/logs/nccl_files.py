@@ -53,18 +53,28 @@ def _conf(process: ProcessOfInstance, place: str) -> Iterable[tuple[str, str]]:
 def expansion(pattern: str, pid: int) -> tuple[str, re.Pattern[str]]:
     """(folder as it stands, with `%h` left in it, and what the name must look like)."""
     folder, _, name = pattern.rpartition("/")
-    shape = ""
+    return folder.replace("%p", str(pid)).replace("%%", "%"), shape(name, str(pid), "[^/]{1,255}?")
+
+
+def shape(name: str, pid: str, host: str) -> re.Pattern[str]:
+    """What one part of an expanded pattern looks like. `pid`, `host`: expressions for either.
+
+    Each stands for the same wherever it is repeated; free to differ, a name of many would take for ever to try.
+    """
+    found = ""
     for part in re.split(r"(%h|%p|%%)", name):
-        shape += {"%h": r"[^/]{1,255}?", "%p": str(pid), "%%": "%"}.get(part, re.escape(part))
-    return folder.replace("%p", str(pid)).replace("%%", "%"), re.compile(
-        f"(?P<whole>{shape})(?P<rotated>.*)", re.DOTALL
-    )
+        if part in ("%h", "%p"):
+            group, what = ("host", host) if part == "%h" else ("pid", pid)
+            found += f"(?P={group})" if f"(?P<{group}>" in found else f"(?P<{group}>{what})"
+        else:
+            found += "%" if part == "%%" else re.escape(part)
+    return re.compile(f"(?P<whole>{found})(?P<rotated>.*)", re.DOTALL)
 
 
 def sources(process: ProcessOfInstance, pattern: str, hosts: Iterable[str]) -> list[Source]:
     """The process's log and its rotated pieces, newest name first; one that cannot be listed as it is expanded."""
     path = absolute(process, pattern)
-    folder, shape = expansion(path, process.inner_pid)
+    folder, looks = expansion(path, process.inner_pid)
     shared = "%p" not in pattern
     rank = None if shared else process.rank
     found: list[Source] = []
@@ -74,7 +84,7 @@ def sources(process: ProcessOfInstance, pattern: str, hosts: Iterable[str]) -> l
         except OSError:
             listed = [re.sub("%p", str(process.inner_pid), path.rpartition("/")[2])]
         for name in listed:
-            match = shape.fullmatch(name)
+            match = looks.fullmatch(name)
             rotated = match["rotated"] if match else ""
             if match and (not rotated or ROTATED.fullmatch(rotated)):
                 packed = name.endswith(".gz")

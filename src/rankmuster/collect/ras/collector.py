@@ -100,7 +100,8 @@ class _Query:
         self._version = self._read_version()
         self._record.version(self._version)
         if self._target.nccl_loaded is False and self._version.mapped is False:
-            return Outcome(Ending.NOTHING, "no process of the instance has NCCL loaded, so there is no RAS to ask")
+            who = "of the instance has NCCL loaded" if self._target.workers else "with a rank lives on this node"
+            return Outcome(Ending.NOTHING, f"no process {who}, so there is no RAS to ask")
         if self._version.candidates:
             early = self._decide(self._version.candidates)
             if early.action in (Action.NO_RAS, Action.DECLINE):
