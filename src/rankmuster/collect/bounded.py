@@ -152,7 +152,7 @@ def each(items: Sequence[T], work: Callable[[T], R], *, patience: float, total: 
             run.changed.wait(max(min(waiting, end - now), 0.001))
         return Done(
             tuple((items[index], result) for index, result in sorted(run.results.items())),
-            tuple(items[index] for index in stuck),
+            tuple(items[index] for index in stuck if index not in run.results),  # it may have ended this moment
             tuple(items[run.next :]),
         )
 
