@@ -26,6 +26,7 @@ from rankmuster.diagnose.detectors import (
     mismatch,
     network,
     peer_access,
+    port_counters,
     process_states,
     ras_asking,
     ras_counts,
@@ -95,6 +96,8 @@ def diagnose(evidence: Evidence, limits: Thresholds = DEFAULTS) -> Diagnosis:
     named = (*outcome.accusation.culprits, *outcome.accusation.suspects) if outcome.accusation is not None else ()
     findings += culprit_stacks.explain(context, named)
     findings += ras_counts.standing_alike(context, view)
+    findings += port_counters.explain(context, view)
+    outcome = port_counters.with_links(context, outcome)
     if _speed_in_question(view, outcome) and not any(finding.detector == wrong_path.NAME for finding in findings):
         findings += wrong_path.narrowed(context)
     if outcome.accusation is not None and not outcome.accusation.stop:

@@ -52,6 +52,10 @@ class Thresholds:
     moving_kib_per_s: float = 64.0
     """Link traffic below this is none: a stopped group shows 0, the slowest healthy GPU in the captures 500 KiB/s."""
 
+    port_bytes_per_s: float = 1e6
+    """Traffic of a network port below this is none: management datagrams and keep-alives go on while everybody waits,
+    and a collective moves gigabytes."""
+
     hardware_seconds: float = 4.0
     """How long the picture of spinning and idle GPUs must stand; shorter than the 15 s bar for a confirmed stop."""
 
