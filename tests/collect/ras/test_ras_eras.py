@@ -53,13 +53,14 @@ def test_nothing_is_sent_that_a_release_does_not_have_beyond_the_probe(run):
     assert server.commands.count("DIAGNOSTICS") == (served.diagnostics is not None)
 
 
-def test_the_record_of_the_asking_is_left_in_peace_by_diagnose(run):
+def test_the_record_of_the_asking_is_no_reply_to_diagnose(run):
     served, _, stage, _ = run
     document = json.loads(stage.record())
     assert document["nccl"]["releases"] == [served.release]
     assert document["decisions"][-1]["action"] == "ask"
     (source,) = [one for one in stage.evidence().sources if one.path.endswith("probe.json")]
-    assert source.readers == ()
+    assert source.readers == ("record of asking RAS",)
+    assert "probe.json" not in {poll.source.rpartition("/")[2] for poll in stage.evidence().of(RasPoll)}
 
 
 def test_two_polls_lie_as_far_apart_as_was_wished(tmp_path):
