@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rankmuster.collect.proc import NotAllowed, Proc, Stat
+from rankmuster.collect.proc import NotAllowed, Proc
+from rankmuster.collect.proc_text import Stat
 from rankmuster.collect.target import ProcessOfInstance
 
 MAX_DESCRIPTORS = 65_536

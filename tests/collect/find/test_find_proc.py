@@ -9,7 +9,8 @@ from fake_proc import FakeProc, vllm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankmuster.collect.proc import Proc, parse_command, parse_environ, parse_stat, parse_status
+from rankmuster.collect.proc import Proc
+from rankmuster.collect.proc_text import parse_command, parse_environ, parse_stat, parse_status
 
 
 def test_a_name_may_hold_anything() -> None:

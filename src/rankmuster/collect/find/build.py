@@ -3,77 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Set
+from dataclasses import replace
 from pathlib import Path
 
-from rankmuster.collect import bounded
-from rankmuster.collect.find import devices, endpoints, libraries, naming, options, ranks, ray
-from rankmuster.collect.find.devices import Gpu
-from rankmuster.collect.find.libraries import Libraries
+from rankmuster.collect.find import devices, libraries, naming, options, ranks, ray
 from rankmuster.collect.find.places import Places
 from rankmuster.collect.find.ranks import Place
-from rankmuster.collect.find.seen import INSTANCE, Seen, Table
-from rankmuster.collect.find.table import PATIENCE, TOTAL, Doubts
-from rankmuster.collect.listening import listening_of
-from rankmuster.collect.machine import Machine
+from rankmuster.collect.find.seen import Seen, Table
+from rankmuster.collect.find.serving import as_server, urls_of_engine, urls_said
+from rankmuster.collect.find.surroundings import Surroundings
 from rankmuster.collect.proc import NotAllowed, Proc
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
 
 MAX_MAPS_READ = 16
 """Processes of one instance whose mapped files are read: the workers of one node are alike."""
-
-
-@dataclass
-class Surroundings:
-    """What is the same for every instance of a node. `gpu_processes`: host pid -> its GPUs, as NVML says."""
-
-    machine: Machine
-    proc: Proc
-    table: Table
-    boot_time: float
-    initial_namespace: bool
-    gpu_processes: Mapping[int, tuple[Gpu, ...]]
-    gpus: Sequence[Gpu]
-    doubts: Doubts
-    ticks: int = field(default_factory=lambda: os.sysconf("SC_CLK_TCK"))
-    _libraries: dict[int, Libraries | None] = field(default_factory=dict)
-
-    def started_at(self, seen: Seen) -> float:
-        """Unix seconds."""
-        return self.boot_time + seen.stat.start_ticks / self.ticks
-
-    def host_pid(self, seen: Seen) -> int | None:
-        """As NVML numbers it: the first of NSpid where our /proc is the machine's own, else unknown."""
-        if not self.initial_namespace:
-            return None
-        return seen.pids[0] if seen.pids else seen.pid
-
-    def gpus_of(self, seen: Seen) -> tuple[Gpu, ...]:
-        """By NVML's process list."""
-        host_pid = self.host_pid(seen)
-        return self.gpu_processes.get(host_pid, ()) if host_pid is not None else ()
-
-    def libraries(self, pid: int) -> Libraries | None:
-        """What it has mapped; None when that may not be seen, or does not come back."""
-        if pid not in self._libraries:
-            done = bounded.each([pid], self._mapped, patience=PATIENCE * 3, total=TOTAL)
-            self.doubts.stuck.update(done.stuck)
-            self._libraries[pid] = done.results[0][1] if done.results else None
-        return self._libraries[pid]
-
-    def _mapped(self, pid: int) -> Libraries | None:
-        if self.table[pid].stat.state == "Z":
-            return None
-        try:
-            return libraries.libraries(self.proc.mapped_files(pid))
-        except (NotAllowed, OSError):
-            return None
-
-    def has_nccl(self, pid: int) -> bool:
-        """Whether NCCL is known to be in it."""
-        found = self.libraries(pid)
-        return found is not None and found.nccl is True
 
 
 def build(
@@ -98,7 +42,7 @@ def build(
     processes = _by_gpu(processes, found.world)
     if not any(one.role is Role.WORKER or one.rank is not None for one in processes):
         processes = [_with_work_inside(around, one) for one in processes]
-    processes = [_as_server(around, one, starters) for one in processes]
+    processes = [as_server(around, one, starters) for one in processes]
     ranked = sorted(processes, key=lambda p: (p.rank is None, p.rank or 0, p.role is not Role.WORKER, p.pid))
     oldest = min(processes, key=lambda process: process.start_ticks)
     loaded, folders, root = _loaded(around, ranked)
@@ -112,7 +56,7 @@ def build(
         engine_version=libraries.version(root, folders, engine),
         world_size=found.world or _world(seen),
         nccl_loaded=loaded,
-        metrics_urls=_urls(around, seen, engine) or _said_urls(around, processes),
+        metrics_urls=urls_of_engine(around, seen, engine) or urls_said(around, processes),
         log_folders=_log_folders(around, seen, ranked),
         found_by=found_by,
     )
@@ -139,7 +83,7 @@ def _process(
     gpus = around.gpus_of(seen)
     if not gpus and place is not None:
         gpus = devices.of_local_rank(place.local_rank, devices.visible(environ, around.gpus), around.gpus)
-    cwd = _link(around.proc, seen.pid, "cwd")
+    cwd = around.link(seen.pid, "cwd")
     return ProcessOfInstance(
         pid=seen.pid,
         inner_pid=seen.pids[-1] if seen.pids else seen.pid,
@@ -172,37 +116,6 @@ def _role(seen: Seen, place: Place | None, starters: Set[int], *, on_gpu: bool) 
     if on_gpu:
         return Role.WORKER
     return Role.LAUNCHER if seen.pid in starters else Role.HELPER
-
-
-def _as_server(around: Surroundings, process: ProcessOfInstance, starters: Set[int]) -> ProcessOfInstance:
-    """A program of one's own that says a port of its and listens there serves: it is no mere helper."""
-    helps = process.role is Role.HELPER and process.pid not in starters
-    return replace(process, role=Role.SERVER) if helps and _served_port(around, process) is not None else process
-
-
-def _served_port(around: Surroundings, process: ProcessOfInstance) -> int | None:
-    """Where it serves by its own words, and by the kernel's: whoever only names a port may mean another's."""
-    port = options.port(process.command)
-    unknown = around.table[process.pid].known is None and process.rank is None
-    listens = unknown and port is not None and port in listening_of(around.proc.root, process.pid).ports
-    return port if listens else None
-
-
-def _said_urls(around: Surroundings, processes: list[ProcessOfInstance]) -> tuple[str, ...]:
-    """The pages of such programs, where they say by our marker that they belong here and it is no rendezvous' port."""
-    stores = {process.environ.get("MASTER_PORT") for process in processes}
-    found: list[str] = []
-    here = _link(around.proc, "self", "ns/net")
-    for process in processes:
-        if process.role not in (Role.SERVER, Role.LAUNCHER) or INSTANCE not in process.environ:
-            continue
-        port = _served_port(around, process)
-        if port is not None and str(port) not in stores:
-            network = around.table[process.pid].network
-            addresses = endpoints.own_addresses(around.proc, process.pid)
-            same = network is None or here is None or network == here
-            found.extend(endpoints.at_port(process.command, port, "/metrics", addresses=addresses, here=same))
-    return tuple(dict.fromkeys(found))
 
 
 def _world(seen: list[Seen]) -> int | None:
@@ -261,13 +174,6 @@ def _root(proc: Proc, pid: int) -> Path:
     return seen_from_here if os.path.lexists(seen_from_here) else Path("/")
 
 
-def _link(proc: Proc, pid: int | str, name: str) -> str | None:
-    try:
-        return proc.link(pid, name)
-    except (NotAllowed, OSError):
-        return None
-
-
 def _loaded(around: Surroundings, processes: list[ProcessOfInstance]) -> tuple[bool | None, tuple[str, ...], Path]:
     """Whether any process has NCCL; package folders and the root below which they lie, for the version."""
     answers: list[bool | None] = []
@@ -284,20 +190,6 @@ def _loaded(around: Surroundings, processes: list[ProcessOfInstance]) -> tuple[b
     if True in answers:
         return True, tuple(folders), root
     return (None if None in answers or not answers else False), tuple(folders), root
-
-
-def _urls(around: Surroundings, seen: list[Seen], engine: str | None) -> tuple[str, ...]:
-    found: list[str] = []
-    here = _link(around.proc, "self", "ns/net")
-    for one in seen:
-        if one.known is None or one.known.role is not Role.SERVER or "::" in one.known.name:
-            continue
-        if options.shape(one.command, one.known.engine).node_rank > 0:
-            continue  # SGLang's other nodes answer for their health only
-        same = one.network is None or here is None or one.network == here
-        addresses = endpoints.own_addresses(around.proc, one.pid)
-        found.extend(endpoints.urls(one.command, engine or one.known.engine, addresses=addresses, here=same))
-    return tuple(dict.fromkeys(found))
 
 
 def _log_folders(around: Surroundings, seen: list[Seen], processes: list[ProcessOfInstance]) -> tuple[Path, ...]:

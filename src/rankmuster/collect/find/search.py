@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from rankmuster.collect.find import groups, naming
-from rankmuster.collect.find.build import Surroundings, build
+from rankmuster.collect.find.build import build
 from rankmuster.collect.find.devices import Gpu
 from rankmuster.collect.find.places import Places, apart, places
 from rankmuster.collect.find.seen import Table
+from rankmuster.collect.find.surroundings import Surroundings
 from rankmuster.collect.find.table import Doubts, closely, look
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.proc import Proc

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rankmuster.collect.find.titles import Known
-from rankmuster.collect.proc import Stat
+from rankmuster.collect.proc_text import Stat
 
 INSTANCE, DEPLOYMENT, INCARNATION = "RANKMUSTER_INSTANCE", "RANKMUSTER_DEPLOYMENT", "RANKMUSTER_INCARNATION"
 """Our own markers: set by whoever starts the instance, they outrank every guess."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.node.sys_files import names, read_bytes, read_number, read_text
-from rankmuster.collect.proc import Stat, parse_stat
+from rankmuster.collect.proc_text import Stat, parse_stat
 
 MAX_THREADS = 4096
 """Threads of one process that are looked at; a worker of vLLM has 100 to 500."""
