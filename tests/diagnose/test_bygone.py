@@ -9,7 +9,7 @@ import pytest
 from build_evidence import HOST, T0, culprits, flat_pages, pid, said, steady_pages, verdict_of
 
 from rankmuster.evidence.blob import Blob
-from rankmuster.model.fault import FaultClass, Subkind
+from rankmuster.model.fault import Confidence, FaultClass, Subkind
 from rankmuster.model.plane import Plane, PlaneState
 
 SEGFAULT = "python[{pid}]: segfault at 0 ip 00007f2e sp 00007f2c error 6 in libnvidia-ml.so.1[11c2,7f2e+1000]"
@@ -51,6 +51,19 @@ def test_what_happened_since_still_does(line: str, subkind: Subkind) -> None:
     verdict = verdict_of([facts(), kernel(old, new), *flat_pages(T0 + 12, 20, 500.0)])
     assert (verdict.subclass, culprits(verdict)) == (subkind, [1])
     assert "Left aside: 1 " in said(verdict)
+
+
+def test_a_crash_of_nobody_known_is_a_lead_and_no_more() -> None:
+    log = kernel((T0 + 12, SEGFAULT.replace("{pid}", "991234")))
+    verdict = verdict_of([facts(processes=False), log, *flat_pages(T0 + 12, 20, 500.0)])
+    assert verdict.confidence in (None, Confidence.POSSIBLE)
+    assert culprits(verdict) == []
+
+
+def test_a_crash_of_another_process_accuses_nobody_of_those_that_live() -> None:
+    log = kernel((T0 + 12, SEGFAULT.replace("{pid}", "991234")))
+    verdict = verdict_of([facts(), log, *flat_pages(T0 + 12, 20, 500.0)])
+    assert verdict.suspects == ()
 
 
 def test_a_clock_that_is_a_little_apart_loses_no_cause() -> None:

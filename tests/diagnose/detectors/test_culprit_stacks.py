@@ -58,3 +58,15 @@ def test_torchs_stack_tells_where_the_operation_was_called_and_not_where_the_ran
     evidence = Evidence({ThreadStack: (ThreadStack(origin, "collective", frames, "torch"),)})
     (finding,) = explain(build(evidence, DEFAULTS), (2,))
     assert "the all_reduce that timed out was called in layers (/opt/engine/worker.py:55) < step" in finding.statement
+
+
+def test_where_no_stack_could_be_taken_the_kernels_view_is_shown() -> None:
+    text = (
+        f"# the kernel's view of pid {pid(2)} (python), 2 tasks\n# no Python stacks: py-spy is not installed\n"
+        f"task {pid(2)} 'python' state=D wchan=nvidia_ioctl syscall=16\ntask 9 'x' state=S wchan=futex syscall=202\n"
+    )
+    world = without(one_group(4), 2, 30)
+    verdict = verdict_of([instance(), *blobs(dumps(world)), Blob(f"logs/stacks-{pid(2)}.txt", text.encode())])
+    assert culprits(verdict) == [2]
+    assert "Rank 2 as the kernel sees it: its main thread (state D) waits in nvidia_ioctl" in said(verdict)
+    assert verdict.unread == ()

@@ -56,9 +56,11 @@ def nameless(context: Context) -> list[Finding]:
         # The instance's processes are known and it is none of them, unless its number is another namespace's.
         return [Finding(NAME, Plane.KERNEL, f"{statement}; no rank has that number", evidence, would_decide=wanted)]
     host = context.roster.host(first.origin.host)
+    # Of an instance that is known to have run here, a crash may be any other program's: many are called python.
+    lead_only = not kills and context.facts is not None
     accusation = accuse(
         Subkind.KILLED,
-        Confidence.LIKELY,
+        Confidence.POSSIBLE if lead_only else Confidence.LIKELY,
         hosts=(host,) if host else (),
         scope=Scope.NODE,
         at=context.time(first.origin.stamp),
