@@ -127,6 +127,17 @@ def test_several_gone_at_once_convict_nobody(gone: tuple[int, ...]) -> None:
     assert culprits(verdict) == []
 
 
+def test_one_that_went_before_the_others_did_is_told_by_the_looks() -> None:
+    states = {2: ("gone", "gone"), 0: ("S", "gone"), 1: ("S", "gone")}
+    assert lost(verdict_of([instance(dict.fromkeys((0, 1, 2), "X")), node(states), *STALLED]))
+
+
+def test_of_two_that_went_before_the_others_nobody_is_the_first() -> None:
+    states = {2: ("gone", "gone"), 0: ("gone", "gone"), 1: ("S", "gone")}
+    verdict = verdict_of([instance(dict.fromkeys((0, 1, 2), "X")), node(states), *STALLED])
+    assert culprits(verdict) == []
+
+
 def test_who_is_gone_after_a_time_out_is_a_victim() -> None:
     polls = [ras_json(T0 + 1, [Comm((0, 1, 2, 3), even((0, 1, 2, 3), 600))])]
     verdict = verdict_of([instance({2: "X"}), node({2: ("gone", "gone")}), alarm(), *polls, *STALLED])

@@ -7,6 +7,7 @@ until a time-out. A rank that no collector listed is not known to be gone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from rankmuster.model.node import NodeState, NodeTask, TaskState
 
 ENDED = frozenset({TaskState.ZOMBIE, TaskState.DEAD, TaskState.GONE})
 """States of a process that runs no more."""
+ALIVE = frozenset(TaskState) - ENDED - {TaskState.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def departed(context: Context) -> Mapping[int, Departed]:
 
 def living(context: Context) -> frozenset[int]:
     """Ranks that a collector saw alive at its last look, and that nobody reports as ended."""
-    alive = {each.rank for each in watched(context) if each.task.looks[-1].state not in ENDED | {TaskState.UNKNOWN}}
+    alive = {each.rank for each in watched(context) if each.task.looks[-1].state in ALIVE}
     for process in context.facts.processes if context.facts is not None else ():
         if process.state is not None and process.state not in ENDED:
             alive.add(process.rank)
@@ -90,15 +92,24 @@ def living(context: Context) -> frozenset[int]:
 
 @once
 def first_gone(context: Context) -> Departed | None:
-    """The one rank that had ended while all others lived, before any alarm, and that the others wait for."""
-    gone = departed(context)
-    if len(gone) != 1 or len(context.world) < 2:
+    """The one rank that had ended at a look that met all others alive, before any alarm, and that they wait for."""
+    gone = sorted(departed(context).values(), key=lambda each: each.seen if each.seen is not None else math.inf)
+    if not gone or len(context.world) < 2 or context.roster.world_size not in (None, len(context.world)):
         return None
-    (one,) = gone.values()
-    whole = context.roster.world_size in (None, len(context.world))
-    if not whole or living(context) != frozenset(context.world) - {one.rank} or _after_an_alarm(context, one):
+    one = gone[0]
+    there = living(context) | (_alive_since(context, one.seen) if one.seen is not None else frozenset())
+    if not there >= frozenset(context.world) - {one.rank} or _after_an_alarm(context, one):
         return None
     return one if _missed(context, one) else None
+
+
+def _alive_since(context: Context, time: float) -> frozenset[int]:
+    """Ranks that a look at or after this time still met alive, whatever became of them."""
+    return frozenset(
+        each.rank
+        for each in watched(context)
+        if any(look.time >= time and look.state in ALIVE for look in each.task.looks)
+    )
 
 
 def unplaced_alarm(context: Context) -> bool:
