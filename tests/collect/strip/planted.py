@@ -28,6 +28,11 @@ _GSK = "gsk_" + "Planted0Planted1Planted2"
 _STRIPE = "sk_" + "live_Planted0Planted1Planted2"
 _SLACK = "hooks.slack.com/" + "services/T0PLANTED/B0PLANTED/Planted0Planted1"
 
+_WANDB = "0123456789abcdef0123" + "456789abcdef01234567"
+_ENTRA = "abc8Q~" + "planted.planted_planted-planted-pl"
+_DUMPED = "SEZfVE9LRU49cGxhbnRlZC1iYXNlNjQtMQpYPTEK"  # HF_TOKEN=planted-base64-1
+_AUTHS = "eyJhdXRocyI6eyJudmNyLmlvIjp7InVzZXJuYW1lIjoicGxhbnRlZCJ9fX0="
+
 PLANTED: tuple[tuple[str, str], ...] = (
     (_HF, f"Downloading with {_HF} from the hub"),
     (_SK, f"using key {_SK}, ok"),
@@ -105,6 +110,31 @@ PLANTED: tuple[tuple[str, str], ...] = (
     ("MIIBplantedinline0plantedinline1", '"tls": "-----BEGIN RSA PRIVATE KEY-----\\nMIIBplantedinline0plantedinline1\\n-----END RSA PRIVATE KEY-----\\n"'),
     ("b3BlbnNzaC1rZXktdjEAAAAAplanted0planted1planted2", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAAplanted0planted1planted2\n"),
     ("Zm91bmQtd2l0aG91dC1iZWdpbm5pbmctcGxhbnRlZA", "Zm91bmQtd2l0aG91dC1iZWdpbm5pbmctcGxhbnRlZA==\n-----END EC PRIVATE KEY-----"),
+    ("planted-pair-1", '{"name": "OPENAI_API_KEY", "value": "planted-pair-1"}'),
+    ("planted-pair-2", "- {name: HF_TOKEN, value: planted-pair-2}"),
+    ("planted-pair-3", "V1EnvVar(name='HF_TOKEN', value='planted-pair-3', value_from=None)"),
+    ("planted-pair-4", '<add key="ApiKey" value="planted-pair-4"/>'),
+    ("planted-pair-5", "<password>planted-pair-5</password>"),
+    ("planted-pair-6", '"pass":"planted-pair-6"'),
+    ("planted-pair-7", 'signing with "hmac_key": b"planted-pair-7"'),
+    ("planted-colour-1", "\x1b[36mapi_key\x1b[0m=\x1b[35mplanted-colour-1\x1b[0m"),
+    ("planted-colour-2", '\x1b[36mtoken\x1b[0m: \x1b[32m"planted-colour-2"\x1b[0m'),
+    ("planted-table-1", "| HF_TOKEN | planted-table-1 |"),
+    ("planted-table-2", "HF_TOKEN                planted-table-2"),
+    ("planted-table-3", "HF_TOKEN -> planted-table-3"),
+    ("planted-table-4", "set -x HF_TOKEN planted-table-4"),
+    ("planted-login-1", "machine api.wandb.ai login user password planted-login-1"),
+    ("planted-login-2", "docker login -u me -p planted-login-2 nvcr.io"),
+    ("planted-login-3", "mysql -uroot -pplanted-login-3 -h db"),
+    ("planted-login-4", "redis-cli -a planted-login-4 ping"),
+    (_WANDB, f"wandb login {_WANDB}"),
+    (_ENTRA, f"signed in with {_ENTRA}"),
+    ("planted-said-1", "Invalid API key provided: planted-said-1."),
+    ("planted-said-2", "Incorrect api key 'planted-said-2'"),
+    ("planted-said-3", "SecretStr('planted-said-3')"),
+    ("planted-toml-1", 'password = """planted-toml-1"""'),
+    (_DUMPED[:36], f"echo {_DUMPED} | base64 -d"),
+    (_AUTHS, f".dockerconfigjson: {_AUTHS}"),
     ("planted@example.com", "user planted@example.com asked"),
     ("my planted prompt", "INFO 11-29 20:00:00 [logger.py:42] Received request cmpl-1: prompt: 'my planted prompt', params: SamplingParams(n=1), prompt_token_ids: [1, 2], lora_request: None."),
     ("9906001", "Received request cmpl-2: prompt: '', params: SamplingParams(n=1), prompt_token_ids: [9906001, 1917], lora_request: None."),
@@ -117,9 +147,32 @@ PLANTED: tuple[tuple[str, str], ...] = (
     ("planted body", "raw request body: {\\\"prompt\\\": \\\"planted body\\\", \\\"max_tokens\\\": 5}"),
     ("planted first", "Received request cmpl-5: prompt: 'planted first\nplanted second', params: SamplingParams(n=1)"),
     ("planted second", "Received request cmpl-5: prompt: 'planted first\nplanted second', params: SamplingParams(n=1)"),
+    ("planted received", '{"event": "request.received", "rid": "r", "obj": {"text": "planted received"}}'),
+    ("planted finished", '{"event": "request.finished", "rid": "r", "out": {"text": "planted finished"}}'),
+    ("planted core", "EngineCoreRequest(request_id='r', prompt_token_ids=[1], text='planted core')"),
+    ("planted completion", "outputs=[CompletionOutput(index=0, text='planted completion', token_ids=[1])]"),
+    ("planted strings", "BatchStrOut output_strs=['planted strings']"),
+    ("planted refused", "validation error [type=string_type, input_value={'text': 'planted refused'}, input_type=dict]"),
+    ("planted delta", 'data: {"id":"r","choices":[{"delta":{"content":"planted delta"}}]}'),
+    ("planted content", '"content": [{"type": "text", "text": "planted content"}]'),
+    ("planted argument", '"function": {"name": "f", "arguments": "{\\"q\\": \\"planted argument\\"}"}'),
+    ("planted embedding", 'POST /v1/embeddings body={"input": ["planted embedding"]}'),
     ("44.55.66.77", "connection from 44.55.66.77:51234 refused"),
     ("2607:f8b0:4004:c07::66", "peer [2607:f8b0:4004:c07::66]:443 closed"),
 )  # fmt: skip
+
+FOLLOWING: tuple[tuple[str, str], ...] = (
+    ("planted-block-1", "password: |\n  planted-block-1\n  more\nport: 1"),
+    ("planted-block-2", "  api_key: >-\n    planted-block-2\n  port: 1"),
+    ("planted-entry-1", "- name: HF_TOKEN\n  value: planted-entry-1"),
+    ("planted-entry-2", '{\n "name": "DB_PASSWORD",\n "value": "planted-entry-2"\n}'),
+    ("planted-option-1", "args:\n- --api-key\n- planted-option-1\n- --port"),
+    ("planted-option-2", '[\n  "--api-key",\n  "planted-option-2"\n]'),
+    ("planted-list-1", "api_keys:\n  - planted-list-1\n  - other\nport: 1"),
+    ("planted-long-1", 'password = """\nplanted-long-1\n"""\nport = 1'),
+    ("AAAABplanted", "Private-Lines: 2\nAAAABplanted\nAAAA\nPrivate-MAC: 00"),
+)
+"""Secrets on the lines after their names."""
 
 VARIABLES: dict[str, str] = {
     "VLLM_API_KEY": "planted-env-1",

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from planted import COMMAND, IN_COMMAND, IN_VARIABLES, PLANTED, VARIABLES
+from planted import COMMAND, FOLLOWING, IN_COMMAND, IN_VARIABLES, PLANTED, VARIABLES
 
 from rankmuster.collect.bundle import manifest, write
 from rankmuster.collect.outcome import Ending, Outcome
@@ -32,6 +32,20 @@ def test_a_line_loses_its_secret_and_nothing_is_added(secret: str, line: str) ->
         assert scrub(after) == after
 
 
+@pytest.mark.parametrize(("secret", "text"), FOLLOWING)
+def test_a_secret_on_the_next_line_goes_and_what_follows_it_stays(secret: str, text: str) -> None:
+    before = f"rank 3 starts\n{text}\nrank 3 waits\n".encode()
+    after = scrub(before)
+    assert secret.encode() not in after
+    assert after.count(b"\n") == before.count(b"\n")
+    assert after.startswith(b"rank 3 starts\n")
+    assert after.endswith(b"\nrank 3 waits\n")
+    assert [line for line in before.split(b"\n") if b"port" in line] == [
+        line for line in after.split(b"\n") if b"port" in line
+    ]
+    assert scrub(after) == after
+
+
 def test_there_are_many_forms() -> None:
     assert len({line for _, line in PLANTED}) >= 60
 
@@ -41,7 +55,7 @@ def test_none_of_them_is_in_a_bundle(tmp_path: Path, name: str) -> None:
     staging = write.open_staging(tmp_path / name)
     store = staging.store()
     sink = store.sink("framework-logs")
-    text = "".join(line + "\n" for _, line in PLANTED).encode()
+    text = "".join(line + "\n" for _, line in (*PLANTED, *FOLLOWING)).encode()
     sink.put("logs/engine.log", text, text=True)
     sink.put("kernel/dmesg.txt", b"".join(b"[ 1.0] " + line.encode() + b"\n" for _, line in PLANTED), text=True)
     sink.put("engine/1795986479.454.prom", b"# HELP x\n" + text, text=True)
@@ -57,6 +71,6 @@ def test_none_of_them_is_in_a_bundle(tmp_path: Path, name: str) -> None:
     assert sum(isinstance(blob, Blob) for blob in blobs) == 6
     everything = b"\n".join(blob.data for blob in blobs if isinstance(blob, Blob))
     everything += everything.replace(b"\0", b"")
-    secrets = [*(secret for secret, _ in PLANTED), *IN_VARIABLES, *IN_COMMAND]
+    secrets = [*(secret for secret, _ in (*PLANTED, *FOLLOWING)), *IN_VARIABLES, *IN_COMMAND]
     assert [secret for secret in secrets if secret.encode() in everything] == []
     assert b"NCCL_DEBUG" in everything  # what is evidence stays

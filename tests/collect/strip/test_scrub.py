@@ -85,6 +85,12 @@ EVIDENCE = (
     "memcpy@GLIBC_2.14 nvidia-persistenced@0.service root@node7 user@1000.service",
     "gen_ai max_num_batched_tokens=8192, tokenizer='m', skip_tokenizer_init=False, eos_token_id=2",
     '{"time": 1795986475.43, "host": "192.0.2.2", "gpu": 0, "nvlink_tx_kib": 12333897, "pids": [5890]}',
+    "mlx5_core 0000:0c:00.0: cmd_work_handler:1234:(pid 12): token: 0x3a, status",
+    "pkey=0x8001 qkey: 0x80010000 rkey=0x1234 lkey: 0x5678 stop_token_ids=[1, 2]",
+    "Barrier token=7 epoch=3; session id: 42; sync token: 17 seq 751; Ring token pass: rank 0 -> 1",
+    "commit 0123456789abcdef0123456789abcdef01234567 in /usr/lib/python3/vllm/v1/worker/gpu/model/runner",
+    "auth failed for user root from 10.0.0.1; credential helper not found; password file not found",
+    "NCCL WARN Bootstrap: authentication token mismatch 0xdeadbeef from 10.0.0.8<33333>",
     'vllm:prompt_tokens_total{engine="0",model_name="m"} 8342.0',
 )  # fmt: skip
 

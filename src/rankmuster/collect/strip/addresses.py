@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import ipaddress
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rankmuster.collect.wishes import AddressMode
@@ -43,17 +44,27 @@ _BEFORE = 32
 """Bytes before an address in which a word that makes it a version stands."""
 
 _PUBLIC_HOLES = tuple(
-    ipaddress.ip_network(text)
+    ipaddress.IPv4Network(text)
     for text in (
         "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
         "192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3",
     )
 )  # fmt: skip
 """Not public (IANA's special-purpose registry); written out since Python's own list differs by version."""
+_MOSTLY_PRIVATE = (b"10.", b"127.", b"192.168.", b"0.", b"169.254.")
+"""Of `_PUBLIC_HOLES`, what a look at the text decides: logs of servers hold little else."""
 _TELL_NOTHING = tuple(
-    ipaddress.ip_network(text)
+    ipaddress.IPv4Network(text)
     for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "198.18.0.0/15", "224.0.0.0/3")
 )
+
+
+def _bits(networks: Iterable[ipaddress.IPv4Network]) -> tuple[tuple[int, int], ...]:
+    """(base, mask) of each: ten times as fast as asking the network."""
+    return tuple((int(network.network_address), int(network.netmask)) for network in networks)
+
+
+_PUBLIC_HOLES_BITS, _TELL_NOTHING_BITS = _bits(_PUBLIC_HOLES), _bits(_TELL_NOTHING)
 _DOCUMENTATION = ipaddress.IPv6Network("2001:db8::/32")
 _V4_BASE = int(ipaddress.IPv4Address("198.18.0.0"))
 _V6_BASE = int(_DOCUMENTATION.network_address)
@@ -124,6 +135,8 @@ class _Spoken:
 
     def _replacement(self, text: bytes) -> bytes | None:
         """None: it stays."""
+        if self._rule.mode is AddressMode.FOREIGN and text.startswith(_MOSTLY_PRIVATE):
+            return None
         try:
             address = ipaddress.ip_address(text.decode())
         except ValueError:
@@ -131,8 +144,9 @@ class _Spoken:
         if str(address) in self._own:
             return None
         if isinstance(address, ipaddress.IPv4Address):
-            holes = _TELL_NOTHING if self._rule.mode is AddressMode.ALL else _PUBLIC_HOLES
-            if any(address in hole for hole in holes):
+            holes = _TELL_NOTHING_BITS if self._rule.mode is AddressMode.ALL else _PUBLIC_HOLES_BITS
+            number = int(address)
+            if any(number & mask == base for base, mask in holes):
                 return None
         elif address in _DOCUMENTATION:
             return None

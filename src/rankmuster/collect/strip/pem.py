@@ -11,6 +11,9 @@ _BEGIN = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _BODY = re.compile(rb"[A-Za-z0-9+/=]{20,}|[A-Za-z0-9+/=]+(?=\s*$)")
 _LONG = re.compile(rb"[A-Za-z0-9+/=]{20,}")
+_PUTTY_MARK = b"Private-Lines: "
+_PUTTY = re.compile(rb"(Private-Lines: \d{1,3}\r?\n)((?:[A-Za-z0-9+/=]{4,}\r?\n|[A-Za-z0-9+/=]{4,}\Z){1,400})")
+_LINE_OF_KEY = re.compile(rb"[A-Za-z0-9+/=]{4,}")
 _INLINE = re.compile(rb"[A-Za-z0-9+/=\\]+")
 
 MAX_LINES = 400
@@ -19,6 +22,8 @@ MAX_LINES = 400
 
 def scrub_pem(data: bytes) -> bytes:
     """`data` with the bodies of private keys masked, cut ones too. The number of lines stays."""
+    if _PUTTY_MARK in data:
+        data = _PUTTY.sub(lambda found: found.group(1) + _LINE_OF_KEY.sub(MASK, found.group(2)), data)
     if _MARK not in data:
         return data
     lines = data.split(b"\n")

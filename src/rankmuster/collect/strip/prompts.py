@@ -16,26 +16,43 @@ from rankmuster.collect.strip.values import Value, bracketed, closing_quote, quo
 MAX_CONTINUED = 1000
 """Lines over which one text that is not closed is followed: a page of a document that somebody pasted."""
 
-_NAMES = (
-    rb"(?:\w{1,20}_)?prompts?(?:_text|_str)?|messages|chat_history|conversation|(?:generated|output|input|completion)_texts?"
-    rb"|(?:prompt|input|output|new|all|multi_modal)?_?token_ids|(?:input|output|prompt)_ids|reasoning_content|tool_calls"
+
+def _names(words: bytes, *more: bytes) -> re.Pattern[bytes]:
+    """Names before `:` or `=`, for lines in lower case. Each begins with a letter, and that it is not the end of
+    another word is looked at behind it: so a search skips most bytes."""
+    plain = (word + rb"(?<![a-z0-9]" + word + rb")" for word in words.split())
+    return re.compile(rb"(?:" + b"|".join((*plain, *more)) + rb")\\*[\"']?\s{0,4}[:=]\s{0,4}")
+
+
+_WORDS = (
+    b"prompt prompts prompt_text prompts_text prompt_str messages chat_history conversation generated_text "
+    b"generated_texts output_text output_texts input_text input_texts completion_text completion_texts decoded_text "
+    b"decoded_texts output_strs prompt_ids input_ids output_ids reasoning_content tool_calls model_output input_value"
 )
-_ANYWHERE = re.compile(rb"(?<![A-Za-z0-9])(?:" + _NAMES + rb")\\*[\"']?\s{0,4}[:=]\s{0,4}", re.IGNORECASE)
-_IN_REQUESTS = re.compile(
-    rb"(?<![A-Za-z0-9])(?:"
-    + _NAMES
-    + rb"|texts?|contents?|inputs?|outputs?|delta|query|queries|documents?|instructions?|arguments|thinking|reasoning"
-    rb"|stop|bad_words|guided_\w{1,20}|json_schema|structured_outputs|suffix|system|image_data|audio_data|video_data"
-    rb"|image_url|url|body|data)\\*[\"']?\s{0,4}[:=]\s{0,4}",
-    re.IGNORECASE,
+_FORMS = (
+    rb"token_ids(?<![a-z0-9]token_ids)(?<!stop_token_ids)",
+    rb"content(?<=[\"']content)(?=\\*[\"'])",
+    rb"arguments(?<=[\"']arguments)(?=\\*[\"'])",
+)
+_ANYWHERE = _names(_WORDS, *_FORMS)
+_IN_REQUESTS = _names(
+    _WORDS
+    + b" text texts content contents input inputs output outputs delta query queries document documents instruction "
+    b"instructions arguments thinking reasoning stop bad_words json_schema structured_outputs suffix system image_data "
+    b"audio_data video_data image_url url body data",
+    *_FORMS,
+    rb"guided_\w{1,20}",
 )
 _REQUEST_MARKS = (
     b"received request", b"generated response", b"reqinput(", b'"role"', b"'role'", b'\\"role\\"', b"samplingparams(",
     b"sampling_params", b"cmpl-", b"newrequestdata(", b"/v1/chat", b"/v1/completions", b"request body", b"raw request",
-    b"generationrequest(", b"generate request",
+    b"generationrequest(", b"generate request", b"request.received", b"request.finished", b'"choices"', b"'choices'",
+    b"requestoutput(", b"completionoutput(", b"corerequest(", b"batchstr", b"batchtoken", b"/v1/embeddings",
+    b"/v1/responses", b"/v1/messages", b"/v1/rerank", b"/v1/score",
 )  # fmt: skip
 _NEEDLES = (b"prompt", b"messages", b"_ids", b"token_ids", b"_text", b"chat_history", b"conversation", b"_content",
-            b"tool_calls")  # fmt: skip
+            b"tool_calls", b"model_output", b"output_strs", b"input_value", b'content"', b"content'", b"content\\",
+            b'arguments"', b"arguments'", b"arguments\\")  # fmt: skip
 _PLAIN = re.compile(rb"(?:none|null|true|false|nan|[-+]?[0-9.]{1,20}|\*\*\*)(?=[\s,;)\]}\"']|$)", re.IGNORECASE)
 _CARRIER = re.compile(
     rb"(?:\([^\s()]{1,60}(?: rank=\d+)? pid=\d+\) |\d{4}-\d\d-\d\dT[\d:.+Z-]{8,30} (?:stdout|stderr) [FP] "
@@ -54,13 +71,15 @@ def scrub_prompts(data: bytes) -> bytes:
     """`data` with users' texts and token ids masked; the number of lines stays."""
     lowered = data.lower()
     spans = line_spans.with_any(lowered, (*_NEEDLES, *_REQUEST_MARKS))
+    asked = {start for start, _ in line_spans.with_any(lowered, _REQUEST_MARKS)}
     pieces: list[bytes] = []
     at = 0
     for start, end in spans:
         if start < at:  # a part of a text that began on an earlier line
             continue
-        requests = any(mark in lowered[start:end] for mark in _REQUEST_MARKS)
-        line, open_quote = _line(data[start:end], requests)
+        line, open_quote = _line(data[start:end], lowered[start:end], start in asked)
+        if not open_quote and line == data[start:end]:
+            continue
         pieces += (data[at:start], line)
         at = end
         if open_quote:
@@ -69,15 +88,15 @@ def scrub_prompts(data: bytes) -> bytes:
     return b"".join(pieces) + data[at:] if pieces else data
 
 
-def _line(line: bytes, requests: bool) -> tuple[bytes, bytes]:
+def _line(line: bytes, lowered: bytes, requests: bool) -> tuple[bytes, bytes]:
     """(the line with its texts masked, the delimiter of one that goes on in the next line or nothing)."""
     pieces: list[bytes] = []
     at = 0
     names = _IN_REQUESTS if requests else _ANYWHERE
-    while (name := names.search(line, at)) is not None:
+    while (name := names.search(lowered, at)) is not None:
         value = quoted(line, name.end()) or bracketed(line, name.end())
         if value is None:
-            if requests or not name.group().lower().lstrip(b"_").startswith(b"prompt"):
+            if requests or not name.group().startswith(b"prompt") or lowered[: name.start()].endswith(b"_"):
                 # in a request's own record what is not quoted is a setting
                 pieces.append(line[at : name.end()])
                 at = name.end()

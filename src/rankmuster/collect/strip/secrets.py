@@ -12,26 +12,41 @@ from rankmuster.collect.strip.key_names import CORE, NEEDLES
 from rankmuster.collect.strip.shapes import MASK, TOKENS, looks_secret
 from rankmuster.collect.strip.values import bracketed, quoted
 
+_COLOUR = rb"(?:\x1b\[[\d;]{0,12}m){0,3}"
+"""Loggers for screens colour names and values apart."""
 _NAMED = re.compile(
     rb"(?P<name>"
     + CORE
-    + rb")(?:\\*[\"'`]?\]?\s{0,4}(?:=>|:=|[:=])\s{0,4}|\\*[\"']\s{0,2},\s{0,2}(?=[bB]?\\*[\"'])|(?P<cli>\s{1,4}))",
-    re.IGNORECASE,
+    + rb")(?:"
+    + rb"\\*[\"'`]?\s{0,2},?\s{0,2}\\*[\"']?value\\*[\"']?\s{0,2}[:=]\s{0,2}"  # {name: HF_TOKEN, value: ...}
+    + rb"|\\*[\"'`]?\]?"
+    + _COLOUR
+    + rb"\s{0,4}(?:=>|:=|[:=])\s{0,4}"
+    + _COLOUR
+    + rb"|\s(?:provided|given|supplied|used)\s{0,2}:\s{0,4}"
+    + rb"|\\*[\"']\s{0,2},\s{0,2}(?=b?\\*[\"'])|(?P<cli>\s{1,4}))",
 )
+"""On a line in lower case: ignoring case is several times as slow."""
 _VARIABLE = re.compile(
     rb"(?<![A-Za-z0-9_])(?:[A-Z][A-Z0-9_]{0,40}_)?(?:(?<=_)KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:S|_[A-Z0-9_]{1,24})?"
     rb"\\*[\"']?\s{0,2}[:=]\s{0,2}"
 )
 _BARE_KEY = re.compile(rb"(?<![A-Za-z0-9])[kK]ey\\*[\"']?\s{0,2}[:=]\s{0,2}")
-_BARE = re.compile(rb"[^\s,;&\"'`\])}>|]+")
-_BARE_PASSWORD = re.compile(rb"[^\s\"'`]+")
+_TABLED = re.compile(
+    rb"(?<![A-Za-z0-9_])(?:(?:setenv|export|set\s-\w{1,4})\s{1,4}(?:[A-Z][A-Z0-9_]{0,40}_)?(?:KEY|TOKEN|SECRET|PASSWORD)\s{1,4}"
+    rb"|[A-Z][A-Z0-9_]{0,40}_(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)(?:\s{0,8}(?:->|\|)\s{0,8}|\t\s{0,40}|\s{2,40}))(?=\S)"
+)
+"""Tables of variables, and shells that set them without a sign between."""
+_TABLED_NEEDLES = (b"_KEY", b"TOKEN", b"SECRET", b"PASSW")
+_BARE = re.compile(rb"[^\s,;&\"'`\])}>|\x1b]+")
+_BARE_PASSWORD = re.compile(rb"[^\s\"'`\x1b]+")
 _PASSWORD_TAIL = b",;)]}>"
 _TRIVIAL = re.compile(
     rb"(?:none|null|nil|true|false|yes|no|on|off|set|unset|undefined|unknown|required|optional|invalid|missing|empty|\*{3,}|"
-    rb"\$\{\w{1,80}\}|\$\([\w ]{1,80}\)|\$[A-Z_][A-Z0-9_]{0,80}|%[sdr]|<\w{0,40}>|\.{3})",
+    rb"\$\{\w{1,80}\}|\$\([\w ]{1,80}\)|\$[A-Z_][A-Z0-9_]{0,80}|%[sdr]|<\w{0,40}>|\.{3}|[|>][-+]?\d?)",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(rb"[-+]?\d[\d,_]{0,30}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,4})?(?:%|[a-zA-Z/]{0,4})")
+_NUMBER = re.compile(rb"0x[0-9a-fA-F]{1,8}|[-+]?\d[\d,_]{0,30}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,4})?(?:%|[a-zA-Z/]{0,4})")
 _ALWAYS = (b"pass", b"secret", b"pwd", b"pin")
 _HEADERS = (b"authori", b"proxy", b"cookie", b"set-cookie", b"set_cookie")
 _SCHEME = re.compile(rb"(?:bearer|basic|digest|token|negotiate|apikey|aws4-hmac-sha256|ntlm)(?=\s)", re.IGNORECASE)
@@ -51,6 +66,19 @@ _QUERY = re.compile(
     re.IGNORECASE,
 )
 _USER_OPTION = re.compile(rb"((?<!\S)(?:-u|--user|--proxy-user)(?:\s{1,4}|=)[\"']?)([^\s:\"']{1,128}:[^\s\"']+)")
+_NETRC = re.compile(
+    rb"(\blogin\s{1,4}\S{1,200}\s{1,4}password\s{1,4}|^\s{0,16}(?:password|passwd)\s{1,4}(?=\S+\s{0,4}$))(\S+)",
+    re.IGNORECASE,
+)
+_LOGIN = re.compile(
+    rb"(\b(?:login|mysql\w{0,8}|mariadb|redis-cli)\s(?:[^\n|;&]{0,200}?\s)?(?:-p\s{0,2}|-a\s{1,2}|--pass\s{1,2}))([^\s-]\S*)"
+)
+_SECRET_STRING = re.compile(rb"(Secret(?:Str|Bytes|Text)?\(b?\\*[\"'])([^\"'\\]+)")
+_ELEMENT = re.compile(rb"(<[\w:.-]{0,40}" + CORE + rb"[\w:.-]{0,20}>)([^<]{1,4096})(?=</)", re.IGNORECASE)
+_ATTRIBUTE = re.compile(rb"(" + CORE + rb"\\*[\"']\s{1,4}value\s{0,2}=\s{0,2}\\*[\"'])([^\"'\\]+)", re.IGNORECASE)
+_LOGIN_HEX = re.compile(rb"(\blogin\b.{0,200}?)(?<![0-9a-f])([0-9a-f]{40})(?![0-9a-f])")
+"""Weights & Biases' keys are bare SHA-1s, as commits are: only where somebody logs in with one."""
+_ENCODED = re.compile(rb"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{24,}={0,2}(?![A-Za-z0-9+/=_-])")
 _SSHPASS = re.compile(rb"(sshpass\s{1,4}-p\s{0,4})(\S+)")
 _AWS_ID = re.compile(rb"(?:AKIA|ASIA)[A-Z0-9*]|aws", re.IGNORECASE)
 _AWS_SECRET = re.compile(rb"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
@@ -72,12 +100,12 @@ _NO_TOP_LEVEL = (
 )
 
 _ADDRESS_NEEDLES = (b"@", b"?", b"&")
-_NO_NAMES = {b"token": b"si_", b"key": b"sew", b"pass": b"ie", b"auth": b"e", b"connection": b" .:sf,\n"}
+_NO_NAMES = {b"token": b"si_/", b"key": b"sew", b"pass": b"ie", b"auth": b"e", b"connection": b" .:sf,\n"}
 """What makes other words of these: engines write `tokens/s` every ten seconds, and pages hold `token_ids`."""
 _WORD_NEEDLES = (
     *NEEDLES, b"keys", b"token_value", b"token_secret", b"token_id\"", b"token_id=", b"api_tokens", b"hf_tokens",
     b"access_tokens", b"auth_tokens", b"session_tokens", b"bearer", b"basic", b"-u ", b"--user", b"--proxy-user",
-    b"akia", b"asia",
+    b"akia", b"asia", b"login", b"mysql", b"mariadb", b"redis-cli",
 )  # fmt: skip
 _VARIABLE_NEEDLES = (b"TOKEN_", b"KEY_", b"SECRET_", b"PASSWORD_", b"_KEY")
 """In the case that variables have."""
@@ -85,6 +113,24 @@ _VARIABLE_NEEDLES = (b"TOKEN_", b"KEY_", b"SECRET_", b"PASSWORD_", b"_KEY")
 
 def scrub_secrets(data: bytes) -> bytes:
     """`data` with secrets masked; linear in its size, and no line is added or lost."""
+    return _spoken(_ENCODED.sub(_encoded, data))
+
+
+def _encoded(match: re.Match[bytes]) -> bytes:
+    """Base64 of a text that holds a secret (a dumped environment, a registry's logins, a private key): masked whole."""
+    text = match.group().rstrip(b"=")
+    head = base64.b64decode(text[:16])
+    if not (head.isascii() and head.decode("ascii").replace("\n", "").replace("\t", "").isprintable()):
+        return match.group()  # nearly every digest, and every path
+    try:
+        inner = base64.b64decode(text + b"=" * (-len(text) % 4))
+    except binascii.Error:  # a remainder of one sign, of a text that was cut
+        inner = base64.b64decode(text[: len(text) & ~3])
+    hidden = b"PRIVATE KEY" in inner or b'"auths"' in inner or _spoken(inner) != inner
+    return MASK if hidden else match.group()
+
+
+def _spoken(data: bytes) -> bytes:
     lowered = data.lower()
     for needles, expression in TOKENS:
         present = [needle for needle in needles if needle in lowered]
@@ -136,7 +182,21 @@ def _worded(line: bytes) -> bytes:
         line = _USER_OPTION.sub(rb"\1***", line)
     if b"sshpass" in lowered:
         line = _SSHPASS.sub(rb"\1***", line)
-    line = _named(line, _NAMED)
+    if b"login" in lowered:
+        line = _LOGIN_HEX.sub(rb"\1***", _NETRC.sub(rb"\1***", line))
+    elif b"passw" in lowered:
+        line = _NETRC.sub(rb"\1***", line)
+    if b"login" in lowered or b"mysql" in lowered or b"mariadb" in lowered or b"redis-cli" in lowered:
+        line = _LOGIN.sub(rb"\1***", line)
+    if b"secret" in lowered:
+        line = _SECRET_STRING.sub(rb"\1***", line)
+    if b"</" in lowered:
+        line = _ELEMENT.sub(rb"\1***", line)
+    if b"value=" in lowered:
+        line = _ATTRIBUTE.sub(rb"\1***", line)
+    line = _named(line, _NAMED, lowered=True)
+    if any(needle in line for needle in _TABLED_NEEDLES):
+        line = _named(line, _TABLED)
     if any(needle in line for needle in _VARIABLE_NEEDLES):
         line = _named(line, _VARIABLE)
     if b"key" in lowered:
@@ -158,13 +218,14 @@ def _basic(match: re.Match[bytes]) -> bytes:
     return match.group(1) + MASK if b":" in decoded else match.group()
 
 
-def _named(line: bytes, names: re.Pattern[bytes], *, only_random: bool = False) -> bytes:
-    """The line with the values behind these names masked."""
+def _named(line: bytes, names: re.Pattern[bytes], *, only_random: bool = False, lowered: bool = False) -> bytes:
+    """The line with the values behind these names masked. `lowered`: the names are looked for in lower case."""
     pieces: list[bytes] = []
     at = 0
-    while (match := names.search(line, at)) is not None:
+    searched = line.lower() if lowered else line
+    while (match := names.search(searched, at)) is not None:
         groups = match.groupdict()
-        if groups.get("cli") is not None and not _is_option(line, match):
+        if groups.get("cli") is not None and not (_is_option(line, match) or _names_next(line, match)):
             # the separator may begin the next name
             pieces.append(line[at : match.end("name")])
             at = match.end("name")
@@ -189,6 +250,12 @@ def _is_option(line: bytes, match: re.Match[bytes]) -> bool:
     )
     begun = line[word + 1 : match.end("name")].lstrip(b"\"'(`$")
     return begun.startswith(b"-") and line[match.end() : match.end() + 1] not in (b"-", b"")
+
+
+def _names_next(line: bytes, match: re.Match[bytes]) -> bool:
+    """Whether a quoted value follows a name that is no word for anything else (`the API key 'X' is invalid`)."""
+    sure = match.group("name").endswith((b"key", b"password", b"passwd", b"secret"))
+    return sure and line[match.end() : match.end() + 1] in (b"'", b'"')
 
 
 def _value(line: bytes, at: int, name: bytes) -> tuple[int, int, int]:

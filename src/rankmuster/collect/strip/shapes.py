@@ -68,11 +68,16 @@ TOKENS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]], ...] = tuple(
         ((b"hooks.slack.com",), rb"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9_/-]{8,}"),
         ((b"/webhooks/",), rb"discord(?:app)?\.com/api/webhooks/[A-Za-z0-9_/-]{8,}"),
         ((b"webhook.office.com",), rb"webhook\.office\.com/[A-Za-z0-9@_/.-]{8,}"),
+        ((b"q~",), rb"[A-Za-z0-9_.~-]{3}\dQ~[A-Za-z0-9_.~-]{31,40}"),  # Entra application secret
+        ((b"wandb_v1_",), rb"wandb_v1_[A-Za-z0-9_]{20,}"),
         ((b"/bot",), rb"bot\d{6,12}:[A-Za-z0-9_-]{30,}"),  # Telegram
     )
 )
 """(what to look for in the lower-cased text, the expression). Finding the needle first is much cheaper."""
 
+_NEEDLE = re.compile(b"|".join(re.escape(needle) for needles, _ in TOKENS for needle in needles))
+_SHORTEST = 12
+"""Characters of the shortest token of `TOKENS`, and more than a random string that counts has."""
 _CHUNK = re.compile(r"[A-Za-z0-9_+=~-]{20,}")
 _UUID = re.compile(r"(?:GPU-|MIG-)?[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f])")
 _HEX = re.compile(r"(?:0x)?[0-9A-Fa-f]+")
@@ -83,9 +88,10 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 def looks_secret(value: str) -> bool:
     """Whether a value, without regard of its name, is likely a secret: a known token, userinfo in a URL, a private key,
     or a long string without structure."""
+    if len(value) < _SHORTEST and "://" not in value:
+        return False
     raw = value.encode("utf-8", "surrogateescape")
-    lowered = raw.lower()
-    if any(any(needle in lowered for needle in needles) and expression.search(raw) for needles, expression in TOKENS):
+    if _NEEDLE.search(raw.lower()) and any(expression.search(raw) for _, expression in TOKENS):
         return True
     if _USERINFO.search(value) or "PRIVATE KEY" in value:
         return True

@@ -10,6 +10,7 @@ import codecs
 from dataclasses import dataclass, field
 
 from rankmuster.collect.strip.addresses import Addresses
+from rankmuster.collect.strip.following import scrub_following
 from rankmuster.collect.strip.pem import scrub_pem
 from rankmuster.collect.strip.prompts import scrub_prompts
 from rankmuster.collect.strip.secrets import scrub_secrets
@@ -18,6 +19,8 @@ _WIDE = ((codecs.BOM_UTF16_LE, "utf-16-le", 1), (codecs.BOM_UTF16_BE, "utf-16-be
 _PROBE = 512
 _MAX_ROUNDS = 8
 """Rounds after which a text counts as scrubbed; two or three are usual where anything is masked."""
+_APART = b"---"
+"""Between lines that do not follow each other: no text, list or block goes on over it."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +39,33 @@ class Scrubber:
 
     def _scrub(self, data: bytes) -> bytes:
         # A mask changes what stands around it, and so what the rules see: only a text that a whole round leaves as it
-        # is will be left as it is the next time. Logs without secrets, nearly all, take one round.
+        # is will be left as it is the next time. Later rounds look at what has changed and the lines beside it: a log
+        # of megabytes in which one line holds a secret is gone through once.
+        once = self._round(data)
         for _ in range(_MAX_ROUNDS):
-            once = self.addresses.scrub(scrub_secrets(scrub_prompts(scrub_pem(data))))
             if once == data:
                 break
-            data = once
-        return data
+            data, once = once, self._again(data.split(b"\n"), once.split(b"\n"))
+        return once
+
+    def _again(self, before: list[bytes], after: list[bytes]) -> bytes:
+        changed = {n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new}
+        beside = sorted({m for n in changed for m in (n - 1, n, n + 1) if 0 <= m < len(after)})
+        parts: list[bytes] = []
+        places: list[int] = []
+        for n in beside:
+            if places and places[-1] != n - 1:
+                parts.append(_APART)
+                places.append(-1)
+            parts.append(after[n])
+            places.append(n)
+        for n, line in zip(places, self._round(b"\n".join(parts)).split(b"\n"), strict=True):
+            if n >= 0:
+                after[n] = line
+        return b"\n".join(after)
+
+    def _round(self, data: bytes) -> bytes:
+        return self.addresses.scrub(scrub_secrets(scrub_prompts(scrub_following(scrub_pem(data)))))
 
 
 def _wide(data: bytes) -> str | None:

@@ -31,6 +31,11 @@ def quoted(line: bytes, at: int) -> Value | None:
     if opening is None:
         return None
     slashes, quote = len(opening.group(1)), opening.group(2)
+    if not slashes and line.startswith(quote * 3, opening.start(2)):  # Python's and TOML's texts of several lines
+        begin = opening.start(2) + 3
+        end = line.find(quote * 3, begin)
+        closed = end >= 0
+        return Value(begin, end if closed else len(line), end + 3 if closed else len(line), closed, quote * 3)
     closing = closing_quote(line, opening.end(), slashes, quote)
     delimiter = opening.group(1) + quote
     if closing is None:
