@@ -241,3 +241,10 @@ def test_no_value_breaks_the_check(
         assert one.statement
         assert one.fix
         assert one.where
+
+
+def test_a_heartbeat_ends_nothing_where_monitoring_is_off() -> None:
+    """torch logs then, and ends nothing."""
+    found = codes(changed(TORCH_NCCL_ENABLE_MONITORING="0", TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC="5"))
+    assert "heartbeat_ends_dump" not in found
+    assert "dump_without_monitoring" in found

@@ -357,3 +357,66 @@ def test_no_file_does_harm(data: bytes) -> None:
         return
     assert as_text(check(found))
     json.loads(as_json(check(found)))
+
+
+HELM = """
+---
+# Source: chart/templates/empty.yaml
+---
+# Source: chart/templates/settings.yaml
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {NCCL_DEBUG: TRACE, TORCH_NCCL_TRACE_BUFFER_SIZE: "0", NCCL_SOCKET_IFNAME: eth0}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: hidden}
+stringData: {NCCL_DEBUG: INFO}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: s}
+spec:
+  template:
+    spec:
+      containers:
+      - name: c
+        image: lmsysorg/sglang
+        command: [sh, -c, "export NCCL_DEBUG_FILE=/e/$(hostname).%p; exec python3 -m sglang.launch_server"]
+        envFrom:
+        - configMapRef: {name: settings}
+        - secretRef: {name: hidden}
+        env:
+        - {name: NCCL_DEBUG, value: WARN}
+        - name: TORCH_FR_BUFFER_SIZE
+          valueFrom: {configMapKeyRef: {name: settings, key: TORCH_NCCL_TRACE_BUFFER_SIZE}}
+        - {name: NCCL_RAS_ADDR, valueFrom: {configMapKeyRef: {name: elsewhere, key: x}}}
+"""
+
+
+def test_config_maps_of_the_same_file_are_followed_and_secrets_are_not() -> None:
+    (container,) = read(HELM)
+    assert container.values == {
+        "NCCL_DEBUG": "WARN",
+        "NCCL_SOCKET_IFNAME": "eth0",
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "0",
+        "TORCH_FR_BUFFER_SIZE": "0",
+    }
+    assert container.unknown == {"NCCL_RAS_ADDR", "NCCL_DEBUG_FILE"}
+    assert [text for text in container.odd if "Secret" in text]
+    assert not [text for text in container.odd if "ConfigMap" in text]
+
+
+def test_a_config_map_of_two_namespaces_is_not_guessed() -> None:
+    again = HELM.replace(
+        "---\napiVersion: apps", "---\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {}\n---\napiVersion: apps"
+    )
+    (container,) = read(again)
+    assert container.values == {"NCCL_DEBUG": "WARN"}
+    assert "TORCH_FR_BUFFER_SIZE" in container.unknown
+
+
+def test_a_template_is_told_from_a_specification() -> None:
+    with pytest.raises(Unreadable, match="helm template"):
+        read("{{- if .Values.x }}\nkind: Pod\n{{- end }}\n")

@@ -101,9 +101,9 @@ def _checked(subject: Subject) -> Checked:
     given = subject.given
     names = sorted({*given.values, *given.unknown} & TABLE.keys())
     # a sidecar without a GPU, or an init container, runs no rank: defaults of torch mean nothing there
-    bystander = given.pod is not None and not names and (given.pod.init or not given.pod.gpus)
+    bystander = given.pod is not None and not given.pod.gpus and (given.pod.init or not names)
     found = [] if bystander else [one for rule in RULES for one in rule(subject)]
-    found += [Contradiction(Severity.WARNING, "odd_entry", (), text, "correct the entry") for text in given.odd]
+    found += [Contradiction(Severity.WARNING, "odd_entry", (), text, _odd_fix(text)) for text in given.odd]
     order = list(Severity)
     nothing_set = not any(name.startswith(("TORCH_", "NCCL_")) for name in names)
     return Checked(
@@ -120,6 +120,12 @@ def _checked(subject: Subject) -> Checked:
         nothing_set=nothing_set,
         defaults=_defaults(subject) if nothing_set and not bystander else (),
     )
+
+
+def _odd_fix(text: str) -> str:
+    if text.startswith("envFrom"):
+        return "give a file with the ConfigMap in it as well, or look at the process with --pid"
+    return "correct the entry"
 
 
 def _defaults(subject: Subject) -> tuple[tuple[str, str], ...]:

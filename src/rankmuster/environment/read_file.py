@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from rankmuster.environment.config_maps import config_maps
 from rankmuster.environment.given import Given, Unreadable, sifted
 from rankmuster.environment.read_manifest import environments, looks_like_manifest
 from rankmuster.environment.read_process import parse_environ
@@ -61,11 +62,13 @@ def read_bytes(data: bytes, name: str) -> tuple[Given, ...]:
     if looks_like_shell(text):
         return (read_shell(text, name),)
     documents, damage = _documents(text)
-    found = [given for document in documents for given in environments(document, name)]
+    maps = config_maps(documents)
+    found = [given for document in documents for given in environments(document, name, maps)]
     if found:
         return tuple(found)
     if damage:
-        raise Unreadable(f"{name} is neither shell nor sound YAML or JSON: {damage}")
+        hint = "; it is a template: give what `helm template` makes of it" if "{{" in text else ""
+        raise Unreadable(f"{name} is neither shell nor sound YAML or JSON: {damage}{hint}")
     if any(looks_like_manifest(document) for document in documents):
         raise Unreadable(f"{name} has no container in it, so nothing sets a variable")
     raise Unreadable(

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
+from rankmuster.environment.config_maps import ConfigMaps, brought_in, referred
 from rankmuster.environment.given import Given, Mount, PodFacts, engine_of, ray_of, sifted
 from rankmuster.environment.table import TABLE
 
@@ -20,6 +22,10 @@ MAX_NODES = 200_000
 
 _REFERENCE = re.compile(r"\$\$|\$\([A-Za-z_][\w.-]*\)")
 """`$$` stands for one dollar sign that refers to nothing."""
+_IN_COMMAND = re.compile(r"(?:^|[\s;&|(\"'])([A-Z][A-Z0-9_]{2,80})=")
+"""What a container's own command sets before it starts the engine (`export NAME=...; vllm serve`)."""
+_NO_MAPS: ConfigMaps = MappingProxyType({})
+_NO_VALUES: Mapping[str, str] = MappingProxyType({})
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)(Ki|Mi|Gi|Ti|k|M|G|T)?")
 
@@ -29,14 +35,14 @@ def looks_like_manifest(document: object) -> bool:
     return isinstance(document, Mapping) and bool({"kind", "apiVersion", "services", "spec"} & document.keys())
 
 
-def environments(document: object, name: str) -> Iterator[Given]:
-    """Every environment of one document, in its order."""
+def environments(document: object, name: str, maps: ConfigMaps = _NO_MAPS) -> Iterator[Given]:
+    """Every environment of one document, in its order. `maps`: ConfigMaps that its containers may take from."""
     if isinstance(document, list):
         if document and all(isinstance(item, Mapping) and "name" in item for item in document):
             yield from _plain(document, name)
         else:
             for item in document[:1000]:
-                yield from environments(item, name)
+                yield from environments(item, name, maps)
         return
     if not isinstance(document, Mapping):
         return
@@ -49,13 +55,13 @@ def environments(document: object, name: str) -> Iterator[Given]:
     elif isinstance(document.get("environment"), Mapping) and "kind" not in document:
         yield _from_pairs(document["environment"], name)
     else:
-        yield from _pods(document, name)
+        yield from _pods(document, name, maps)
 
 
-def _pods(document: Mapping[Any, Any], name: str) -> Iterator[Given]:
+def _pods(document: Mapping[Any, Any], name: str, maps: ConfigMaps) -> Iterator[Given]:
     budget = [MAX_NODES]
     for pod, spec in _pod_specs(document, "", 0, budget, set()):
-        yield from _pod(pod or name, spec)
+        yield from _pod(pod or name, spec, maps)
 
 
 def _pod_specs(
@@ -82,7 +88,7 @@ def _pod_specs(
         yield from _pod_specs(value, f"{part}, {named}" if named and owner else part, depth + 1, budget, seen)
 
 
-def _pod(pod: str, spec: Mapping[Any, Any]) -> Iterator[Given]:
+def _pod(pod: str, spec: Mapping[Any, Any], maps: ConfigMaps) -> Iterator[Given]:
     volumes = {
         volume["name"]: volume
         for volume in _list(spec.get("volumes"))
@@ -91,16 +97,24 @@ def _pod(pod: str, spec: Mapping[Any, Any]) -> Iterator[Given]:
     for key, init in (("initContainers", True), ("containers", False)):
         for container in _list(spec.get(key)):
             if isinstance(container, Mapping):
-                yield _container(pod, spec, container, volumes, init)
+                yield _container(pod, spec, container, volumes, init, maps)
 
 
 def _container(
-    pod: str, spec: Mapping[Any, Any], container: Mapping[Any, Any], volumes: Mapping[str, Any], init: bool
+    pod: str,
+    spec: Mapping[Any, Any],
+    container: Mapping[Any, Any],
+    volumes: Mapping[str, Any],
+    init: bool,
+    maps: ConfigMaps,
 ) -> Given:
     name = _as_text(container.get("name")) or "(no name)"
-    values, unknown, odd = _env(_list(container.get("env")))
-    if _list(container.get("envFrom")):
-        odd.append("envFrom brings in more variables, which are not known here")
+    brought, dark = brought_in(_list(container.get("envFrom")), maps)
+    values, unknown, odd = _env(_list(container.get("env")), maps, brought)
+    odd += dark
+    command = set(_IN_COMMAND.findall(_words(container, "command", "args")))
+    unknown |= frozenset(sifted(dict.fromkeys(command, "")))
+    values = {key: value for key, value in values.items() if key not in command}
     words = _words(container, "image", "command", "args")
     asked = _resources(container)
     facts = PodFacts(
@@ -118,22 +132,30 @@ def _container(
     return Given(where, sifted(values), unknown, tuple(odd), engine_of(words), ray_of(words, values), pod=facts)
 
 
-def _env(entries: list[Any]) -> tuple[dict[str, str], frozenset[str], list[str]]:
-    """Kubernetes takes the last entry of a name, and expands `$(NAME)` of earlier ones."""
-    values: dict[str, str] = {}
+def _env(
+    entries: list[Any], maps: ConfigMaps = _NO_MAPS, brought: Mapping[str, str] = _NO_VALUES
+) -> tuple[dict[str, str], frozenset[str], list[str]]:
+    """Kubernetes takes the last entry of a name, and expands `$(NAME)` of earlier ones. `brought`: by `envFrom`."""
+    values: dict[str, str] = dict(brought)
     unknown: set[str] = set()
+    named: set[str] = set()
     odd: list[str] = []
     for entry in entries:
         if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
             odd.append("an entry of env has no name")
             continue
         name, value = entry["name"], entry.get("value")
-        if name in TABLE and (name in values or name in unknown):
+        if name in TABLE and name in named:
             odd.append(f"{name} is set twice; the last one counts")
+        named.add(name)
         values.pop(name, None)
         unknown.discard(name)
         if "valueFrom" in entry:
-            unknown.add(name)
+            known = referred(entry, maps)
+            if known is None:
+                unknown.add(name)
+            else:
+                values[name] = known
             continue
         if value is not None and not isinstance(value, str) and name in TABLE:
             odd.append(f"{name} is not quoted: Kubernetes takes only text for a value and refuses the object")

@@ -59,11 +59,11 @@ def dump_off(subject: Subject) -> Iterator[Contradiction]:
         )
     if now.dump_on_timeout and now.monitoring is False:
         yield Contradiction(
-            Severity.ERROR,
+            Severity.WARNING,
             "dump_without_monitoring",
             (_DUMP, _MONITOR),
-            "dump on time-out needs the monitor thread, which is off: only a stuck rank's own watchdog may still dump, "
-            "its peers do not",
+            "torch documents that dump on time-out wants monitoring on; where it dumps all the same, a process whose "
+            "watchdog is stuck is only logged, and stays for ever",
             f"set {_MONITOR}=1",
         )
     elif now.monitoring is False:
@@ -71,7 +71,7 @@ def dump_off(subject: Subject) -> Iterator[Contradiction]:
             Severity.WARNING,
             "monitoring_off",
             (_MONITOR,),
-            "the monitor thread is off: a process whose watchdog is stuck stays for ever",
+            "monitoring is off: a process whose watchdog is stuck is only logged, and stays for ever",
             f"set {_MONITOR}=1",
         )
 
@@ -125,7 +125,7 @@ def pipe(subject: Subject) -> Iterator[Contradiction]:
             Severity.WARNING,
             "pipe_without_monitoring",
             (_PIPE, _MONITOR),
-            "the monitor thread reads the pipe, and monitoring is off",
+            "the monitor thread reads the pipe; with monitoring off torch starts it without promising to",
             f"set {_MONITOR}=1",
         )
 
@@ -134,6 +134,8 @@ def heartbeat(subject: Subject) -> Iterator[Contradiction]:
     """Processes that are ended while they write their dump."""
     now = subject.effective
     if not now.dump_on_timeout or now.heartbeat_s is None or now.wait_ms is None:
+        return
+    if now.monitoring is False:  # then a heartbeat that is missed is logged, and ends nothing
         return
     two = costs.DUMP_ATTEMPTS * now.wait_ms / 1000
     four = costs.WATCHDOG_WAITS * now.wait_ms / 1000
