@@ -248,3 +248,12 @@ def test_a_heartbeat_ends_nothing_where_monitoring_is_off() -> None:
     found = codes(changed(TORCH_NCCL_ENABLE_MONITORING="0", TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC="5"))
     assert "heartbeat_ends_dump" not in found
     assert "dump_without_monitoring" in found
+
+
+def test_a_ring_that_hangs_on_the_version_is_noted_where_nobody_said_it() -> None:
+    def noted(values: dict[str, str], torch: str | None) -> bool:
+        return "ring_by_version" in {one.code for one in checked(values, torch=torch).contradictions}
+
+    assert noted(NOTHING, None)
+    assert not noted(NOTHING, "2.8")
+    assert not noted({"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000"}, None)

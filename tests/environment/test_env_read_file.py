@@ -420,3 +420,18 @@ def test_a_config_map_of_two_namespaces_is_not_guessed() -> None:
 def test_a_template_is_told_from_a_specification() -> None:
     with pytest.raises(Unreadable, match="helm template"):
         read("{{- if .Values.x }}\nkind: Pod\n{{- end }}\n")
+
+
+@pytest.mark.parametrize(
+    ("image", "torch"),
+    [
+        ("pytorch/pytorch:2.8.0-cuda12.9-cudnn9-runtime", (2, 8, 0)),
+        ("docker.io/pytorch/pytorch:2.11.0-cuda13", (2, 11, 0)),
+        ("pytorch/pytorch:latest", None),
+        ("vllm/vllm-openai:v0.11.0", None),
+        ("own/pytorch:2.8.0-x", None),
+    ],
+)
+def test_torchs_own_images_say_its_version(image: str, torch: tuple[int, ...] | None) -> None:
+    (container,) = read(json.dumps({"kind": "Pod", "spec": {"containers": [{"name": "c", "image": image}]}}))
+    assert container.torch == torch

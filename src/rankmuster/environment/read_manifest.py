@@ -14,6 +14,7 @@ from typing import Any
 from rankmuster.environment.config_maps import ConfigMaps, brought_in, referred
 from rankmuster.environment.given import Given, Mount, PodFacts, engine_of, ray_of, sifted
 from rankmuster.environment.table import TABLE
+from rankmuster.environment.version import parse_version
 
 MAX_DEPTH = 40
 """Levels that are looked through; a JobSet in a List keeps its containers at level 12."""
@@ -24,6 +25,8 @@ _REFERENCE = re.compile(r"\$\$|\$\([A-Za-z_][\w.-]*\)")
 """`$$` stands for one dollar sign that refers to nothing."""
 _IN_COMMAND = re.compile(r"(?:^|[\s;&|(\"'])([A-Z][A-Z0-9_]{2,80})=")
 """What a container's own command sets before it starts the engine (`export NAME=...; vllm serve`)."""
+_TORCH_IMAGE = re.compile(r"(?:^|/)pytorch/pytorch:(\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)-")
+"""torch's own images say its version in their tag; engines' say only the engine's."""
 _NO_MAPS: ConfigMaps = MappingProxyType({})
 _NO_VALUES: Mapping[str, str] = MappingProxyType({})
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
@@ -129,7 +132,9 @@ def _container(
         mounts=_mounts(container, volumes),
     )
     where = f"{pod}, {'init container' if init else 'container'} {name}"
-    return Given(where, sifted(values), unknown, tuple(odd), engine_of(words), ray_of(words, values), pod=facts)
+    tagged = _TORCH_IMAGE.search(_as_text(container.get("image")))
+    torch = parse_version(tagged.group(1)) if tagged else None
+    return Given(where, sifted(values), unknown, tuple(odd), engine_of(words), ray_of(words, values), torch, pod=facts)
 
 
 def _env(

@@ -45,6 +45,19 @@ def empty_ring(subject: Subject) -> Iterator[Contradiction]:
         yield Contradiction(Severity.ERROR, "negative_buffer", names, "a ring of less than 0 entries", f"set {fix}")
 
 
+def ring_by_version(subject: Subject) -> Iterator[Contradiction]:
+    """Nobody set a ring and nobody said which torch runs: the defaults that are shown may be another version's."""
+    if subject.given.torch is None and not (subject.given.has(_FR) or subject.given.has(_TRACE)):
+        yield Contradiction(
+            Severity.NOTE,
+            "ring_by_version",
+            (_FR, _TRACE),
+            f"torch {written(subject.torch)} is only assumed: 2.10 and older record nothing unless a ring is set, and "
+            "dump files without entries or none",
+            f"set {_FR}=2000 and {_TRACE}=2000, which every version reads one of; or give --torch",
+        )
+
+
 def dump_off(subject: Subject) -> Iterator[Contradiction]:
     """Something records and nobody writes it down."""
     now = subject.effective
@@ -241,6 +254,7 @@ def thin_dumps(subject: Subject) -> Iterator[Contradiction]:
 
 RULES = (
     empty_ring,
+    ring_by_version,
     dump_off,
     blocking,
     pipe,
