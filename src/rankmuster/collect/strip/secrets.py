@@ -33,7 +33,7 @@ _VARIABLE = re.compile(
 )
 _BARE_KEY = re.compile(rb"(?<![A-Za-z0-9])[kK]ey\\*[\"']?\s{0,2}[:=]\s{0,2}")
 _TABLED = re.compile(
-    rb"(?<![A-Za-z0-9_])(?:(?:setenv|export|set\s-\w{1,4})\s{1,4}(?:[A-Z][A-Z0-9_]{0,40}_)?(?:KEY|TOKEN|SECRET|PASSWORD)\s{1,4}"
+    rb"(?<![A-Za-z0-9_])(?:(?:setenv|export|ENV|set\s-\w{1,4})\s{1,4}(?:[A-Z][A-Z0-9_]{0,40}_)?(?:KEY|TOKEN|SECRET|PASSWORD)\s{1,4}"
     rb"|[A-Z][A-Z0-9_]{0,40}_(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)(?:\s{0,8}(?:->|\|)\s{0,8}|\t\s{0,40}|\s{2,40}))(?=\S)"
 )
 """Tables of variables, and shells that set them without a sign between."""
@@ -73,6 +73,8 @@ _NETRC = re.compile(
 _LOGIN = re.compile(
     rb"(\b(?:login|mysql\w{0,8}|mariadb|redis-cli)\s(?:[^\n|;&]{0,200}?\s)?(?:-p\s{0,2}|-a\s{1,2}|--pass\s{1,2}))([^\s-]\S*)"
 )
+_SIGNED = re.compile(rb"(?<![A-Za-z])([sS]ignature=)([0-9A-Za-z+/=%-]+)")
+"""Of an AWS request: the word alone is also one for a kernel's or a function's."""
 _SECRET_STRING = re.compile(rb"(Secret(?:Str|Bytes|Text)?\(b?\\*[\"'])([^\"'\\]+)")
 _ELEMENT = re.compile(rb"(<[\w:.-]{0,40}" + CORE + rb"[\w:.-]{0,20}>)([^<]{1,4096})(?=</)", re.IGNORECASE)
 _ATTRIBUTE = re.compile(rb"(" + CORE + rb"\\*[\"']\s{1,4}value\s{0,2}=\s{0,2}\\*[\"'])([^\"'\\]+)", re.IGNORECASE)
@@ -188,6 +190,8 @@ def _worded(line: bytes) -> bytes:
         line = _NETRC.sub(rb"\1***", line)
     if b"login" in lowered or b"mysql" in lowered or b"mariadb" in lowered or b"redis-cli" in lowered:
         line = _LOGIN.sub(rb"\1***", line)
+    if b"credential=" in lowered:
+        line = _SIGNED.sub(rb"\1***", line)
     if b"secret" in lowered:
         line = _SECRET_STRING.sub(rb"\1***", line)
     if b"</" in lowered:
