@@ -11,8 +11,6 @@ LOST = bytes(16) + b"\n"
 NCCL's logs takes for a hole, so that it concludes nothing from what a cut log lacks (its MIN_NUL_RUN is 16)."""
 
 _PIECE = 1 << 20
-_LONGEST_LINE = 1 << 16
-"""Bytes in which a line's end is looked for; a text without one in so many is cut where it is."""
 MAX_INFLATED = 16
 """A packed log is read up to so many times the bytes wanted of it; the rest of a longer one is left."""
 
@@ -46,17 +44,24 @@ def read(descriptor: int, limit: int, *, head: int = 0) -> Tail:
 def inflate(descriptor: int, limit: int, *, head: int = 0) -> Tail:
     """The same of a gzip file; a damaged one as far as it goes. Raises OSError."""
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    first, last, size, offset = b"", b"", 0, 0
-    while size < limit * MAX_INFLATED and (piece := os.pread(descriptor, _PIECE // 8, offset)):
-        offset += len(piece)
+    first, last, size, offset, packed = b"", b"", 0, 0, b""
+    while size < limit * MAX_INFLATED:
+        if not packed:
+            packed = os.pread(descriptor, _PIECE // 8, offset)
+            offset += len(packed)
+            if not packed:
+                break
         try:
-            text = unpacker.decompress(piece, limit)
+            text = unpacker.decompress(packed, limit)
         except zlib.error:
             break
+        packed = unpacker.unconsumed_tail  # what unpacks to more than `limit` comes in several goes
         size += len(text)
         if len(first) < head:
             first += text[: head - len(first)]
         last = (last + text)[-limit:]
+        if unpacker.eof:  # what was packed in several goes has a member for each
+            packed, unpacker = unpacker.unused_data, zlib.decompressobj(zlib.MAX_WBITS | 16)
     if size <= limit:
         return Tail(last, size, cut=False)
     first = _until_last_line(first[: limit // 2])
@@ -81,8 +86,13 @@ def _take(descriptor: int, offset: int, size: int) -> bytes:
 
 
 def _from_first_line(data: bytes) -> bytes:
-    at = data.find(b"\n", 0, _LONGEST_LINE)
-    return data[at + 1 :] if at >= 0 else data
+    """From the first whole line on; where none begins, from the first step of a progress bar; else nothing.
+
+    Half a line may be half a prompt, of a long context half a MiB: without its beginning nothing tells it for one.
+    """
+    at = data.find(b"\n")
+    at = at if at >= 0 else data.find(b"\r")
+    return data[at + 1 :] if at >= 0 else b""
 
 
 def _until_last_line(data: bytes) -> bytes:

@@ -49,7 +49,8 @@ _REQUEST_MARKS = (
     b"generationrequest(", b"generate request", b"request.received", b"request.finished", b'"choices"', b"'choices'",
     b"requestoutput(", b"completionoutput(", b"corerequest(", b"batchstr", b"batchtoken", b"/v1/embeddings",
     b"/v1/responses", b"/v1/messages", b"/v1/rerank", b"/v1/score", b"responsesrequest(", b"outputtext(",
-    b"functioncall(", b"message(role", b"role='user'", b"role='assistant'", b"role='system'", b"role='tool'", b'"inputs"',
+    b"functioncall(", b"message(role", b"role='user'", b"role='assistant'", b"role='system'", b"role='tool'",
+    b'"inputs"',
 )  # fmt: skip
 _NEEDLES = (b"prompt", b"messages", b"_ids", b"token_ids", b"_text", b"chat_history", b"conversation", b"_content",
             b"tool_calls", b"model_output", b"output_strs", b"input_value", b'content"', b"content'", b"content\\",
