@@ -39,7 +39,7 @@ VALUES = frozenset(
     num-speculative-tokens tool-call-parser reasoning-parser mm-attention-backend runner task convert config-format
     max-log-len decode-log-interval tp-init-timeout kv-transfer-port num-nodes ntasks ntasks-per-node nodes gpus
     gpus-per-node gpus-per-task cpus-per-task cpu-bind mpi np n num-gpus num-cpus node-ip-address map-by bind-to
-    npernode N m cpunodebind membind physcpubind
+    address npernode N m cpunodebind membind physcpubind
     """.split()  # noqa: SIM905  # a table; as a list it would be one line of a page
 )
 """Options of engines and launchers whose values are settings of the instance's shape, its timing or its traffic."""

@@ -15,7 +15,8 @@ _KEYS_OF = (
 _TOKENS_OF = b"access api auth bearer hf refresh secret session".split()
 _FORMS = (
     *(word + rb"[-_ ]?keys?(?:[-_]?(?:ids?|values?|data|material|phrase))?" for word in _KEYS_OF),
-    rb"token(?![a-z])(?:[-_](?:secret|value|id(?!s)))?",
+    # a count of tokens (`#new-token: 512, token usage: 0.1`) is in every other line of an engine's log
+    rb"token(?![a-z]|\s(?:usage|pass|id)\b|:\s\d{1,12}(?:\.\d{1,6})?(?:[\s,;)]|$))(?:[-_](?:secret|value|id(?!s)))?",
     *(word + rb"[-_]?tokens(?![a-z])" for word in _TOKENS_OF),
     rb"secrets?(?![a-z])(?:[-_]?(?:value|id|string|data))?",
     rb"pass(?:word|wd|phrase|code)s?(?:[-_]?(?:hash|value))?",

@@ -72,8 +72,9 @@ _NEW_RECORD = re.compile(
 def scrub_prompts(data: bytes) -> bytes:
     """`data` with users' texts and token ids masked; the number of lines stays."""
     lowered = data.lower()
-    spans = line_spans.with_any(lowered, (*_NEEDLES, *_REQUEST_MARKS))
-    asked = {start for start, _ in line_spans.with_any(lowered, _REQUEST_MARKS)}
+    requests = line_spans.with_any(lowered, _REQUEST_MARKS)
+    asked = {start for start, _ in requests}
+    spans = sorted({*requests, *line_spans.with_any(lowered, _NEEDLES)})
     pieces: list[bytes] = []
     at = 0
     for start, end in spans:
