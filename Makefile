@@ -42,7 +42,7 @@ $(VENV)/.real: $(STAMP)
 	@touch $@
 
 REAL_TESTS := tests/diagnose/test_gloo_dumps.py tests/collect/flight/test_real_debug_server.py \
-    tests/collect/test_stacks.py tests/collect/bundle/test_upload.py tests/drill/test_gloo_drills.py
+    tests/collect/test_take_stacks.py tests/collect/bundle/test_upload.py tests/drill/test_gloo_drills.py
 
 test-real: $(VENV)/.real ## run the tests with real torch processes (CPU, gloo), py-spy and an S3 server
 	$(BIN)/pytest $(PYTEST_ARGS) $(REAL_TESTS)

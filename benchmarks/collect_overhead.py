@@ -43,6 +43,9 @@ def main() -> int:
     parser.add_argument("--collect", choices=("command", "none"), default="command")
     parser.add_argument("--collect-option", action="append", default=[])
     parser.add_argument("--graph", action="store_true")
+    parser.add_argument("--layers", type=int, help="all-reduces of a step; more of them are less at the host's mercy")
+    parser.add_argument("--batch", type=int, help="rows of the activations")
+    parser.add_argument("--pace", type=float, help="seconds of sleep after each step")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ras-port", type=int, default=28228)
@@ -50,7 +53,8 @@ def main() -> int:
     options = parser.parse_args()
     pairs = max(int(options.seconds // (2 * options.window)), 1)
     extra = dict(text.split("=", 1) for text in options.env)
-    more = {"most_seconds": options.seconds + 600}
+    sizes = {"layers": options.layers, "batch": options.batch, "pace_seconds": options.pace}
+    more = {"most_seconds": options.seconds + 600} | {k: value for k, value in sizes.items() if value is not None}
     order = Order(
         fault_named("none"),
         options.backend,

@@ -2,12 +2,13 @@
 
 The archives are made the same way every time (sorted members, no owners, no times). A SOURCE holds
 NAME/input and NAME/truth.json. --replace puts neutral paths of the same length in place of the capturing machine's,
-which keeps the pickles whole.
+which keeps the pickles whole; a bundle of `rankmuster collect` gets the digests and the seal that fit then.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import io
 import json
 import pathlib
@@ -15,18 +16,35 @@ import tarfile
 
 import zstandard
 
+from rankmuster.collect.bundle.manifest import sealed_bytes
+
+MANIFEST = "manifest.json"
+
+
+def resealed(files: dict[str, bytes]) -> bytes:
+    """The manifest for what the files are now."""
+    document = json.loads(files[MANIFEST])
+    for name, entry in document.get("files", {}).items():
+        entry["sha256"] = hashlib.sha256(files[name]).hexdigest()
+        entry["size"] = len(files[name])
+    return sealed_bytes(document)
+
 
 def packed(folder: pathlib.Path, neutral: dict[bytes, bytes]) -> bytes:
     """The folder as a .tar.zst."""
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for path in sorted(folder.rglob("*")):
-            if not path.is_file():
-                continue
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
             data = path.read_bytes()
             for old, new in neutral.items():
                 data = data.replace(old, new)
-            member = tarfile.TarInfo(path.relative_to(folder).as_posix())
+            files[path.relative_to(folder).as_posix()] = data
+    if neutral and MANIFEST in files:
+        files[MANIFEST] = resealed(files)
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
             member.size, member.mode = len(data), 0o644
             archive.addfile(member, io.BytesIO(data))
     return zstandard.ZstdCompressor(level=19).compress(plain.getvalue())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -91,6 +92,8 @@ def run(
     does not start or a command that breaks is a result that is not right.
     """
     plan = order.job_plan()
+    # Two drills of one fault at a time on one machine are two instances, and must be found as two.
+    plan = replace(plan, instance=f"{plan.instance}-{os.getpid()}")
     truth = order.fault.truth(order.backend)
     blank = DrillResult(
         fault=order.fault.name,

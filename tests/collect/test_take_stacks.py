@@ -25,6 +25,7 @@ from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.bundle import gather
 from rankmuster.model.fault import Progress
 from rankmuster.model.frameworklog import ThreadStack
+from rankmuster.model.node import KernelTask
 
 PROGRAM = """
 import sys, threading
@@ -186,11 +187,11 @@ def test_the_processes_of_another_proc_are_not_mistaken(
     assert b"state=S" in text
 
 
-def test_no_reader_takes_the_kernels_view_for_anything_else(
+def test_the_kernels_view_is_read_as_that_and_as_nothing_else(
     store: Store, child: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     _, taken = collect(store, process_of(child), machine=through_another_proc(tmp_path))
-    assert gather(Blob(path, data) for path, data in taken.items()).by_type == {}
+    assert set(gather(Blob(path, data) for path, data in taken.items()).by_type) == {KernelTask}
 
 
 def test_a_process_that_has_ended(store: Store, child: subprocess.Popen[bytes]) -> None:
