@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO ?= examples/rank-stops-calling
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n auto
 
 .PHONY: all help demo test test-real bench check format format-check lint types imports clean
 
