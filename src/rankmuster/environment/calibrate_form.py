@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
-import textwrap
 
 from rankmuster.environment.calibrated import Value
 from rankmuster.environment.calibration import Calibration
+from rankmuster.environment.wrapped import wrapped
 from rankmuster.report.inert import plain
 
 SCHEMA = "rankmuster.calibration/1"
@@ -18,14 +18,14 @@ def as_text(calibration: Calibration, width: int = WIDEST) -> str:
     """One block for each value."""
     count = len(calibration.bundles)
     names = ", ".join(plain(name) for name in calibration.bundles[:3]) + (", ..." if count > 3 else "")
-    lines = _wrapped(f"calibration from {names}, for a window of {calibration.window:g} s", width, "")
+    lines = wrapped(f"calibration from {names}, for a window of {calibration.window:g} s", width, "")
     for value in calibration.values:
-        lines += ["", *_wrapped(f"{value.name}: {_number(value)}", width, "")]
-        lines += _wrapped(plain(value.basis), width, "  ")
-        lines += _wrapped(f"costs: {value.cost}", width, "  ") if value.cost else []
-        lines += _wrapped(f"would decide: {value.missing}", width, "  ") if value.missing else []
+        lines += ["", *wrapped(f"{value.name}: {_number(value)}", width, "")]
+        lines += wrapped(plain(value.basis), width, "  ")
+        lines += wrapped(f"costs: {value.cost}", width, "  ") if value.cost else []
+        lines += wrapped(f"would decide: {value.missing}", width, "  ") if value.missing else []
         lines += [f"  {name}={setting}" for name, setting in value.variables]
-    lines += ["", *(line for note in calibration.notes for line in _wrapped(f"note: {note}", width, ""))]
+    lines += ["", *(line for note in calibration.notes for line in wrapped(f"note: {note}", width, ""))]
     return "\n".join(lines) + "\n"
 
 
@@ -41,10 +41,10 @@ def as_shell(calibration: Calibration) -> str:
     lines = [f"# rankmuster calibrate, for a window of {calibration.window:g} s"]
     for value in calibration.values:
         if value.number is None:
-            lines += _wrapped(f"{value.name} is undecided; would decide: {value.missing}", WIDEST, "# ")
+            lines += wrapped(f"{value.name} is undecided; would decide: {value.missing}", WIDEST, "# ")
             continue
-        lines += _wrapped(f"{value.name}: {_number(value)}. {plain(value.basis)}", WIDEST, "# ")
-        lines += _wrapped(f"costs: {value.cost}", WIDEST, "#   ") if value.cost else []
+        lines += wrapped(f"{value.name}: {_number(value)}. {plain(value.basis)}", WIDEST, "# ")
+        lines += wrapped(f"costs: {value.cost}", WIDEST, "#   ") if value.cost else []
         lines += [f"export {name}={shlex.quote(setting)}" for name, setting in value.variables]
         if value.name == "collective_timeout":
             lines += [
@@ -52,7 +52,7 @@ def as_shell(calibration: Calibration) -> str:
                 f"{value.number:.0f},",
                 f"# torch init_process_group(timeout=timedelta(seconds={value.number:.0f}))",
             ]
-    lines += [line for note in calibration.notes for line in _wrapped(f"note: {note}", WIDEST, "# ")]
+    lines += [line for note in calibration.notes for line in wrapped(f"note: {note}", WIDEST, "# ")]
     return "\n".join(lines) + "\n"
 
 
@@ -81,14 +81,3 @@ def as_json(calibration: Calibration) -> str:
         "notes": list(calibration.notes),
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-
-
-def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        max(width, 40),
-        initial_indent=indent,
-        subsequent_indent=indent + "  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

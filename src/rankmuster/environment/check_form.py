@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import textwrap
 
 from rankmuster.environment.check import Checked, Report
 from rankmuster.environment.contradiction import Contradiction, Severity
 from rankmuster.environment.version import written
+from rankmuster.environment.wrapped import wrapped
 from rankmuster.report.inert import plain
 
 SCHEMA = "rankmuster.env-check/1"
@@ -34,32 +34,21 @@ def _head(checked: Checked, width: int) -> list[str]:
     engine = f", {checked.engine.value}" if checked.engine else ""
     lines = [f"{plain(checked.where)} (torch {written(checked.torch)}, NCCL {written(checked.nccl)}{engine})"]
     for text in checked.assumed:
-        lines += _wrapped(text, width, "  ")
+        lines += wrapped(text, width, "  ")
     for name, value in checked.settings:
         lines += [f"  {name}={plain(value) if value is not None else '(only known where it runs)'}"]
     if checked.nothing_set:
         lines += ["  nothing that decides over evidence is set; the defaults of these versions hold"]
         lines += [f"    {name}={value}" for name, value in checked.defaults]
-    return [*lines, *_wrapped(f"a dump: {plain(checked.dump)}", width, "  ")]
+    return [*lines, *wrapped(f"a dump: {plain(checked.dump)}", width, "  ")]
 
 
 def _one(one: Contradiction, width: int) -> list[str]:
     where = f"{plain(one.where)}: " if one.where and one.code in ("same_ras_port", "same_prefix") else ""
     return [
-        *_wrapped(f"{one.severity.value}: {where}{plain(one.statement)} [{one.code}]", width, "  "),
-        *_wrapped(f"fix: {plain(one.fix)}", width, "      "),
+        *wrapped(f"{one.severity.value}: {where}{plain(one.statement)} [{one.code}]", width, "  "),
+        *wrapped(f"fix: {plain(one.fix)}", width, "      "),
     ]
-
-
-def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        max(width, 40),
-        initial_indent=indent,
-        subsequent_indent=indent + "  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def as_json(report: Report) -> str:

@@ -22,14 +22,12 @@ from rankmuster.model.problem import Problem, ProblemKind
 from rankmuster.model.topology import GpuFacts, NvlinkStatus
 
 SCHEMA = re.compile(rb'"schema"\s*:\s*"rankmuster\.gpus/')
-_WINDOW = 4096
 _MEGA = 1000
 
 
 def recognises(blob: Blob) -> bool:
     """A JSON object of this schema."""
-    head = blob.data[:_WINDOW]
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and SCHEMA.search(head) is not None
+    return json_text.begins(blob.data, SCHEMA)
 
 
 def read(blob: Blob) -> Reading:

@@ -11,6 +11,9 @@ from rankmuster.evidence import text
 MAX_DIGITS = 19
 """Digits of an integer that is kept exact (64 bits); longer ones become floats, whose conversion never raises."""
 
+_WINDOW = 4096
+"""Bytes in which an object of our own says its schema, which comes first in it."""
+
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\],]', re.DOTALL)
 _CLOSER = {"{": "}", "[": "]"}
 
@@ -21,6 +24,12 @@ class Parsed:
 
     value: object
     damage: str | None
+
+
+def begins(data: bytes, schema: re.Pattern[bytes]) -> bool:
+    """Whether it looks like a JSON object of this schema."""
+    head = data[:_WINDOW]
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and schema.search(head) is not None
 
 
 def _integer(digits: str) -> int | float:

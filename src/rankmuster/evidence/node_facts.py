@@ -28,15 +28,13 @@ MAX_FACTS = 2048
 LARGEST = 1e15
 """Seconds of CPU time and the like beyond are damage."""
 
-_WINDOW = 4096
 _OWN = frozenset({"schema", "host", "looks", "tasks", "cgroups", "shared_memory"})
 _STATES = {state.value: state for state in TaskState}
 
 
 def recognises(blob: Blob) -> bool:
     """A JSON object of this schema."""
-    head = blob.data[:_WINDOW]
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and SCHEMA.search(head) is not None
+    return json_text.begins(blob.data, SCHEMA)
 
 
 def read(blob: Blob) -> Reading:

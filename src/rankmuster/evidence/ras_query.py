@@ -21,14 +21,12 @@ MAX_ATTEMPTS = 1000
 MAX_TEXT = 400
 """Characters kept of a reason."""
 
-_WINDOW = 4096
 _MET = frozenset({"ras", "refused", "unreachable", "silent", "closed", "foreign"})
 
 
 def recognises(blob: Blob) -> bool:
     """A JSON object of this schema."""
-    head = blob.data[:_WINDOW]
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and SCHEMA.search(head) is not None
+    return json_text.begins(blob.data, SCHEMA)
 
 
 def read(blob: Blob) -> Reading:

@@ -6,19 +6,19 @@ it. Arguments come on standard input as JSON; credentials come from the environm
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
-MANIFEST = "manifest.json"
+from rankmuster.collect.bundle.digest import digest, digest_of
+from rankmuster.collect.bundle.paths import MANIFEST
+
 MAX_READ_BACK = 256 << 20
 """Bytes up to which an object is read back to compare its digest; of larger ones the size is compared."""
 _ATOMIC = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory", "oci", "r2"})
 """Stores in which an object appears whole or not at all, so that no second name is needed."""
-_PIECE = 1 << 20
 MISSING_EXTRA = "missing extra"
 
 
@@ -40,12 +40,12 @@ def put(path: Path, url: str) -> dict[str, Any]:
     for name in names:
         source = path / name if name else path
         target = f"{place}/{name}" if name else place
-        size, digest = _digest(source)
+        size, sha256 = digest(source)
         if not atomic:
             store.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
         at = target if atomic else f"{target}.part"
         store.put_file(str(source), at)
-        sure = _compare(store, at, size, digest) and sure
+        sure = _compare(store, at, size, sha256) and sure
         if not atomic:
             store.mv(at, target)
         total += size
@@ -65,7 +65,7 @@ def _names(folder: Path) -> list[str]:
     return sorted(found, key=lambda name: (name == MANIFEST, name))
 
 
-def _compare(store: Any, place: str, size: int, digest: str) -> bool:
+def _compare(store: Any, place: str, size: int, sha256: str) -> bool:
     """Whether the digest was compared too. Raises OSError when the copy is another."""
     store.invalidate_cache()
     there = store.size(place)
@@ -73,22 +73,11 @@ def _compare(store: Any, place: str, size: int, digest: str) -> bool:
         raise OSError(f"the copy has {there} bytes, and the bundle's file has {size}")
     if size > MAX_READ_BACK:
         return False
-    reckoned = hashlib.sha256()
     with store.open(place, "rb") as file:
-        while piece := file.read(_PIECE):
-            reckoned.update(piece)
-    if reckoned.hexdigest() != digest:
+        _, copied = digest_of(file)
+    if copied != sha256:
         raise OSError("the copy has another content than the bundle's file")
     return True
-
-
-def _digest(path: Path) -> tuple[int, str]:
-    reckoned, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            reckoned.update(piece)
-            size += len(piece)
-    return size, reckoned.hexdigest()
 
 
 def main() -> None:

@@ -5,7 +5,6 @@ A process that is killed leaves a `.part` folder without a manifest: `diagnose` 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import uuid
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rankmuster.collect.bundle.digest import digest
 from rankmuster.collect.bundle.manifest import sealed_bytes
 from rankmuster.collect.bundle.pack import MODE, name_it, pack, sync_folder
 from rankmuster.collect.bundle.paths import MANIFEST
@@ -29,7 +29,6 @@ _LEAST_RESERVE = 64 << 10
 _RESERVE = ".reserve.part"
 FOLDER_MODE = 0o700
 """Evidence may be sensitive; the owner can still remove it."""
-_PIECE = 1 << 20
 
 
 class OutputRefused(Exception):
@@ -122,8 +121,8 @@ class Staging:
             if entry is None or path.stat().st_size != entry["size"]:
                 if entry is not None:
                     left_out.append(f"{name} is not as it was taken: it has another size")
-                size, digest = _digest(path)
-                files[name] = {**(entry or {}), "size": size, "sha256": digest}
+                size, sha256 = digest(path)
+                files[name] = {**(entry or {}), "size": size, "sha256": sha256}
         return {**document, "left_out": left_out, "files": {name: files[name] for name in sorted(files)}}
 
     def _sync(self, deadline: Deadline | None) -> bool:
@@ -219,12 +218,3 @@ def _reserve(folder: Path, size: int) -> None:
             if size <= _LEAST_RESERVE:
                 raise
             size = max(size // 4, _LEAST_RESERVE)
-
-
-def _digest(path: Path) -> tuple[int, str]:
-    digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-            size += len(piece)
-    return size, digest.hexdigest()
