@@ -11,7 +11,7 @@ import pytest
 from rankmuster.diagnose.run import diagnose
 from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.bundle import gather
-from rankmuster.model.fault import FaultClass, Role, Subkind
+from rankmuster.model.fault import FaultClass, Progress, Role, Subkind
 from rankmuster.model.verdict import Verdict
 
 OOM = "[44930.3] Out of memory: Killed process 991234 (python3) total-vm:3kB, anon-rss:9kB, file-rss:3kB\n"
@@ -51,6 +51,16 @@ def test_a_report_of_nothing_else_is_about_it(log: str, subkind: Subkind) -> Non
     found = verdict(**{"kernel.txt": log})
     assert (found.class_, found.subclass) == (FaultClass.PROCESS_OR_DEVICE_LOST, subkind)
     assert not [suspect for suspect in found.suspects if suspect.role is Role.CULPRIT and suspect.rank is not None]
+
+
+def test_a_crash_on_a_node_where_no_instance_was_found_is_told_and_stops_nobody() -> None:
+    none = {"outcome": "nothing", "note": "no instance was found on this node, so there is no RAS to ask"}
+    manifest = json.dumps({"schema": "rankmuster.bundle/1", "collectors": {"ras": none}, "instance": None, "files": {}})
+    found = verdict(**{"manifest.json": manifest, "kernel/dmesg.txt": SEGFAULT})
+    assert (found.class_, found.progress, found.suspects) == (FaultClass.INCONCLUSIVE, Progress.UNKNOWN, ())
+    assert any("python3 (pid 991234) crashed" in finding.statement for finding in found.findings)
+    killed = verdict(**{"manifest.json": manifest, "kernel/dmesg.txt": OOM})
+    assert killed.subclass is Subkind.KILLED
 
 
 def test_an_out_of_memory_kill_of_another_program_is_no_rank() -> None:

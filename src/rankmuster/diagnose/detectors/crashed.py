@@ -12,6 +12,7 @@ from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Finding, accuse, quoted
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.frameworklog import OutOfMemory, SignalDeath, WorkerDeath
+from rankmuster.model.instance import ManifestFacts
 from rankmuster.model.kernel import KernelEvent, KernelEventKind, OomKill
 from rankmuster.model.plane import Plane
 
@@ -56,7 +57,11 @@ def nameless(context: Context) -> list[Finding]:
         # The instance's processes are known and it is none of them, unless its number is another namespace's.
         return [Finding(NAME, Plane.KERNEL, f"{statement}; no rank has that number", evidence, would_decide=wanted)]
     host = context.roster.host(first.origin.host)
-    # Of an instance that is known to have run here, a crash may be any other program's: many are called python.
+    # Many programs are called python. Beside an instance that is known to have run here, a crash may be any other's; of
+    # a node whose log was taken without an instance being found, it is not even known that there was one.
+    surveyed = any(manifest.outcomes for manifest in context.evidence.of(ManifestFacts))
+    if not kills and context.facts is None and surveyed:
+        return [Finding(NAME, Plane.KERNEL, f"{statement}; no instance is known here", evidence, would_decide=wanted)]
     lead_only = not kills and context.facts is not None
     accusation = accuse(
         Subkind.KILLED,
