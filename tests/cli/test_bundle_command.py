@@ -84,7 +84,7 @@ def test_two_nodes_become_one_bundle(bundle: Run, tmp_path: Path) -> None:
     done = bundle("merge", "all.tar.zst", one, two)
     assert done.returncode == 0
     assert Path(done.stdout.strip()) == tmp_path / "all.tar.zst"
-    assert "merged 2 node(s): a, b; 3 files" in done.stderr
+    assert "merged 2 bundle(s): a, b; 3 files" in done.stderr
     assert bundle("verify", "all.tar.zst").returncode == 0
     again = bundle("merge", "all.tar.zst", one, two)
     assert again.returncode == 3

@@ -100,7 +100,7 @@ def merge(
             raise CommandError(str(error)) from error
     shared = f", {merged.shared} dump(s) that several nodes took kept once" if merged.shared else ""
     names = ", ".join(map(plain, merged.nodes))
-    say(f"merged {len(merged.nodes)} node(s): {names}; {merged.sealed.files} files{shared}")
+    say(f"merged {len(merged.nodes)} bundle(s): {names}; {merged.sealed.files} files{shared}")
     for note in (*merged.notes[:MOST_SHOWN], *merged.sealed.notes):
         say(f"  {plain(note, limit=400)}")
     write_stdout(f"{merged.sealed.path}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -208,3 +209,6 @@ def test_another_users_variables_are_refused_and_that_is_said() -> None:
         count, *notes = answer.read().splitlines()
     assert count == "1"
     assert any(str(it.pid) in note and "do not let their environment be read" in note for note in notes)
+    for note in notes:
+        pids = re.findall(r"\d+", note.partition("(pids ")[2].partition(")")[0])
+        assert len(set(pids)) == len(pids)

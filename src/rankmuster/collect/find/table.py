@@ -35,7 +35,7 @@ _UNIT = re.compile(r"/([^/\n]{1,200}\.service)(?=/|\n|$)")
 class Doubts:
     """What could not be looked at, gathered for `notes`."""
 
-    denied: dict[int, list[int]] = field(default_factory=dict)  # user -> pids
+    denied: dict[int, set[int]] = field(default_factory=dict)  # user -> pids; some are looked at twice
     stuck: set[int] = field(default_factory=set)
     unread: int = 0
     gone: set[int] = field(default_factory=set)
@@ -43,7 +43,8 @@ class Doubts:
     def notes(self, about: Set[int] | None = None) -> list[str]:
         """One sentence each. `about`: the only processes whose refusals matter; None: everybody's."""
         denied = {
-            uid: [pid for pid in pids if about is None or pid in about] for uid, pids in sorted(self.denied.items())
+            uid: sorted(pid for pid in pids if about is None or pid in about)
+            for uid, pids in sorted(self.denied.items())
         }
         found = [
             f"{len(pids)} process(es) of uid {uid} (pids {', '.join(map(str, pids[:8]))}) do not let their environment "
@@ -181,7 +182,7 @@ def _patiently(
     for pid, result in done.results:
         if isinstance(result, NotAllowed):
             if count_denied:
-                doubts.denied.setdefault((owners or {}).get(pid) or 0, []).append(pid)
+                doubts.denied.setdefault((owners or {}).get(pid) or 0, set()).add(pid)
         elif result is None:
             doubts.gone.add(pid)
         else:

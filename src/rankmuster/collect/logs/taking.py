@@ -179,7 +179,11 @@ def outcome(state: Taking, what: str, nothing: str) -> Outcome:
         if state.empty:
             return Outcome(Ending.NOTHING, f"{state.empty} {what} are there, and empty")
         return Outcome(Ending.NOTHING, nothing)
-    note = f"{len(state.taken)} {what} with {state.bytes >> 10} KiB"
+    note = f"{len(state.taken)} {what} with {_size(state.bytes)}"
     if state.cut:
         note += f"; of {state.cut} only the end, for their size"
     return Outcome(Ending.PARTIAL if state.trouble else Ending.DONE, note + (f"; not: {trouble}" if trouble else ""))
+
+
+def _size(count: int) -> str:
+    return f"{count >> 10:,} KiB" if count >= 10 << 10 else f"{count:,} bytes"

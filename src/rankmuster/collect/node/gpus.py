@@ -135,5 +135,5 @@ class Gpus:
         who = f" of {ranks_text(sorted(unknown))}" if unknown else ""
         return [
             f"the host's pids{who} cannot be told here (another pid namespace, no host /proc): processes are left out "
-            "of the samples, and foreign work is not seen; run with hostPID, or mount the host's /proc"
+            "of the samples, and foreign work is not seen; run in the host's pid namespace (hostPID, docker --pid=host)"
         ]

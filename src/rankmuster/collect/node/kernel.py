@@ -38,8 +38,8 @@ CALL_SECONDS = 5.0
 FABRIC_BYTES = 1 << 20
 
 REMEDY = (
-    "run as root or with CAP_SYSLOG (a container: securityContext.capabilities.add SYSLOG and /dev/kmsg mounted), or "
-    "set kernel.dmesg_restrict=0"
+    "run as root or with CAP_SYSLOG (in a container: SYSLOG among the capabilities to add, and dmesg in the image, for "
+    "/dev/kmsg is a device that only privileged ones and docker --device open), or set kernel.dmesg_restrict=0"
 )
 
 
