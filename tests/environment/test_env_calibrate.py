@@ -35,12 +35,12 @@ def value(calibration: Calibration, name: str) -> Value:
 def ring(
     entries: int = 2000, span: float = 1.0, *, rank: int = 0, durations: int = 0, longest: float = 1.0,
     observed: int = 0, stacks: bool = False, newest: int = 2_000_000_000, record: int = 5000, size: int | None = None,
-    full: bool = True, moving: bool = True,
+    full: bool = True, moving: bool = True, took: float | None = None,
 ) -> Ring:  # fmt: skip
     made = np.linspace(0.01, longest, durations or observed)
     return Ring(
         "b", rank, entries, record, newest, span, full, size, stacks, moving,
-        made if durations else np.zeros(0), made if observed else np.zeros(0), 600_000,
+        made if durations else np.zeros(0), made if observed else np.zeros(0), 600_000, took,
     )  # fmt: skip
 
 
@@ -120,6 +120,15 @@ def test_the_busiest_rank_counts() -> None:
     size = value(result, "ring_entries")
     assert size.number == 5000  # 4000 a second and a fifth more, rounded up to 500
     assert "rank 1" in size.basis
+
+
+def test_what_a_dump_takes_is_measured_where_it_was_asked_for() -> None:
+    asked = calibrate([bundle(ring(2000, span=0.5, stacks=True, took=6.0), ring(2000, span=0.5, rank=1, stacks=True))],
+                      window=0.1, torch=TORCH)  # fmt: skip
+    seconds = value(asked, "dump_seconds")
+    assert seconds.number == pytest.approx(6.0 * (value(asked, "ring_entries").number or 0) / 2000)
+    assert "from the request to the file" in seconds.basis
+    assert "constant" in value(calibrate([bundle(ring(span=0.5))], window=0.1, torch=TORCH), "dump_seconds").basis
 
 
 def test_two_looks_at_one_process_tell_the_rate_between_them() -> None:

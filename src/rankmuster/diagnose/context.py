@@ -16,7 +16,7 @@ from rankmuster.diagnose.roll import RollTable
 from rankmuster.diagnose.thresholds import Thresholds
 from rankmuster.evidence.bundle import Evidence
 from rankmuster.model.engine import EnginePage
-from rankmuster.model.flight import FlightDump
+from rankmuster.model.flight import DumpRequest, FlightDump
 from rankmuster.model.frameworklog import DumpNotice, EngineWatchdog, WatchdogTimeout, WorkerDeath, WorkStatus
 from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.instance import InstanceFacts, ManifestFacts
@@ -70,12 +70,14 @@ class Context:
         return self.clock.unix(stamp)
 
     def stack_dumps(self) -> list[float]:
-        """Unix seconds at which logs say that a dump with stacks was begun: it slows the job for seconds."""
-        return [
+        """Unix seconds at which a dump with stacks was begun, by logs or by who asked for it: it slows the job."""
+        logged = [
             time
             for notice in self.evidence.of(DumpNotice)
             if notice.with_stacks is not False and (time := self.time(notice.origin.stamp)) is not None
         ]
+        stacked = {rank for rank, flight in self.table.rows.items() if len(flight.dump.columns.stacks)}
+        return logged + [one.asked for one in self.evidence.of(DumpRequest) if one.rank in stacked]
 
     def after_last_look(self, stamp: Stamp | None) -> bool:
         """Whether a line was written when nobody looked any more: by whoever took the instance down.

@@ -13,7 +13,7 @@ import numpy as np
 from rankmuster.environment.values import read_flag
 from rankmuster.evidence.bundle import Evidence
 from rankmuster.model.engine import EnginePage
-from rankmuster.model.flight import FlightDump, Floats, State
+from rankmuster.model.flight import DumpRequest, FlightDump, Floats, State
 from rankmuster.model.frameworklog import LogSpan
 from rankmuster.model.instance import InstanceFacts
 from rankmuster.model.nccllog import InitPhase, LogOrigin, NcclInit, NcclLogFile, NcclTransport
@@ -30,7 +30,8 @@ class Ring:
 
     `full`: older entries were overwritten. `bytes`: of the file, None where it came packed with others.
     `durations`: GPU time of finished collectives, ms; `observed`: enqueue to the moment that the host noticed the end,
-    ms. `moving`: it was taken from a job in motion (completed entries that are not retired).
+    ms. `moving`: it was taken from a job in motion (completed entries that are not retired). `took`: seconds from the
+    request to the file, None where nobody wrote down when it was asked for.
     """
 
     bundle: str
@@ -46,6 +47,7 @@ class Ring:
     durations: Floats
     observed: Floats
     timeout_ms: int
+    took: float | None = None
 
     @property
     def rate(self) -> float | None:
@@ -84,7 +86,12 @@ def recorded(bundle: str, evidence: Evidence) -> Recorded:
     facts = evidence.of(InstanceFacts)
     newest = max(facts, key=lambda one: one.last_look or 0.0) if facts else None
     sizes = {source.path: source.size for source in evidence.sources}
-    rings = tuple(_ring(bundle, dump, sizes.get(dump.source)) for dump in evidence.of(FlightDump))
+    took = {
+        one.rank: one.written - one.asked
+        for one in evidence.of(DumpRequest)
+        if one.written is not None and one.written > one.asked
+    }
+    rings = tuple(_ring(bundle, dump, sizes.get(dump.source), took.get(dump.rank)) for dump in evidence.of(FlightDump))
     environment = newest.environment if newest else {}
     return Recorded(
         bundle=bundle,
@@ -98,7 +105,7 @@ def recorded(bundle: str, evidence: Evidence) -> Recorded:
     )
 
 
-def _ring(bundle: str, dump: FlightDump, size: int | None) -> Ring:
+def _ring(bundle: str, dump: FlightDump, size: int | None, took: float | None) -> Ring:
     columns = dump.columns
     created = columns.created_ns[columns.created_ns > 0]
     done = columns.state == State.COMPLETED
@@ -122,6 +129,7 @@ def _ring(bundle: str, dump: FlightDump, size: int | None) -> Ring:
         durations=durations.astype(np.float64),
         observed=((columns.completed_ns - columns.created_ns)[seen] / _MS).astype(np.float64),
         timeout_ms=int(np.median(timeouts)) if len(timeouts) else 0,
+        took=took if dump.rank is not None else None,
     )
 
 

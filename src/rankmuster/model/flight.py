@@ -107,3 +107,13 @@ class FlightDump:
     time: Stamp | None = None
     only_active: bool = False
     cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DumpRequest:
+    """A rank was asked for a dump through its pipe. Times in unix seconds; `written` None: none came."""
+
+    source: str
+    rank: int | None
+    asked: float
+    written: float | None

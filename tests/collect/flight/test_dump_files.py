@@ -18,6 +18,9 @@ from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Ending
 from rankmuster.collect.sink import SinkFull, Store
 from rankmuster.collect.wishes import DumpWish, Wishes
+from rankmuster.evidence import dump_requests
+from rankmuster.evidence.blob import Blob
+from rankmuster.model.flight import DumpRequest
 
 
 @pytest.fixture
@@ -40,8 +43,22 @@ def test_every_rank_is_asked_and_its_dump_taken(job: Job, store: Store) -> None:
     assert outcome.ending is Ending.DONE, outcome
     assert sorted(taken) == [path(0), path(1)]
     for piece in store.pieces():
-        assert piece.look_time == pytest.approx(job.file(piece.rank or 0).stat().st_mtime)
-        assert piece.host == "a7"
+        if piece.rank is not None:
+            assert piece.look_time == pytest.approx(job.file(piece.rank).stat().st_mtime)
+            assert piece.host == "a7"
+
+
+def test_it_is_written_down_who_was_asked_when_and_when_the_dump_came(job: Job, store: Store) -> None:
+    before = time.time()
+    with job.torch({0: "answer", 1: "never"}):
+        job.collect(store, seconds=2.0)
+        written = job.file(0).stat().st_mtime
+    reading = dump_requests.read(Blob("asked.json", (store.folder / "flight" / "asked.json").read_bytes()))
+    asked = {one.rank: one for one in reading.observations if isinstance(one, DumpRequest)}
+    assert sorted(rank for rank in asked if rank is not None) == [0, 1]
+    assert asked[1].written is None
+    assert before - 1 <= asked[0].asked <= written + 0.01
+    assert asked[0].written == pytest.approx(written, abs=0.01)
 
 
 @pytest.mark.parametrize("mode", ["halves", "midway"])
@@ -161,7 +178,7 @@ def test_the_watchdogs_dump_is_taken_before_another_overwrites_it(job: Job, stor
         _, taken = job.collect(store)
     assert taken[path(0)] == older
     assert taken[f"{path(0)}-2"] != older
-    assert [piece.rank for piece in store.pieces()] == [0, 0]
+    assert [piece.rank for piece in store.pieces() if piece.rank is not None] == [0, 0]
 
 
 def test_a_dump_of_this_moment_is_not_asked_for_again(job: Job, store: Store) -> None:

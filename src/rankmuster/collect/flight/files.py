@@ -7,6 +7,7 @@ for the end of this on versions that it can hurt, so the end is told whatever ha
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,12 +65,13 @@ class _Taking:
     """One run of it."""
 
     def __init__(self, scene: Scene, target: Target, sink: Sink, deadline: Deadline) -> None:
-        self._scene, self._target = scene, target
+        self._scene, self._target, self._sink = scene, target, sink
         self._deadline = deadline.before(MARGIN_SECONDS)
         self._proc: Path = scene.machine.proc
         self._recorders = find_recorders(self._proc, target.workers, deadline)
         self._shelf = Shelf(scene, sink, self._recorders, self._deadline)
         self._missing: dict[Recorder, str] = {}
+        self._asked_at: dict[Recorder, float] = {}
         self._denied = False
         self._pause = threading.Event()
 
@@ -88,6 +90,7 @@ class _Taking:
         self._shelf.own(final=True)
         self._shelf.siblings(self._target.world_size)
         self._name_missing(waited, asking=decision.ask)
+        self._write_requests(waited)
         return told.outcome(
             self._recorders,
             tuple(self._shelf.taken),
@@ -131,6 +134,7 @@ class _Taking:
     def _ask(self, recorder: Recorder) -> bool:
         path = recorder.pipe
         answer = ask(self._proc, recorder.process, path) if path else Answer(Asked.ABSENT, "it has no pipe")
+        self._asked_at[recorder] = self._scene.now()
         if answer.asked is not Asked.YES:
             self._missing[recorder] = answer.note
             self._denied |= answer.asked is Asked.DENIED
@@ -163,6 +167,22 @@ class _Taking:
             and why_not_running(state_of(self._proc, recorder.process)) is None
             for recorder in self._recorders
         )
+
+    def _write_requests(self, waited: dict[Recorder, tuple[int, int] | None]) -> None:
+        """Who was asked when, and when the dump came: it slowed the job in between, and is what a dump takes here."""
+        if not waited:
+            return
+        requests = [
+            {
+                "rank": recorder.rank,
+                "pid": recorder.process.inner_pid,
+                "asked": round(self._asked_at[recorder], 3),
+                "written": None if self._shelf.version(recorder) == before else self._shelf.written(recorder),
+            }
+            for recorder, before in waited.items()
+        ]
+        document = {"schema": "rankmuster.dump-requests/1", "requests": requests}
+        self._sink.put("flight/asked.json", json.dumps(document, indent=1).encode(), look_time=self._scene.now())
 
     def _name_missing(self, waited: dict[Recorder, tuple[int, int] | None], *, asking: bool) -> None:
         for recorder in self._recorders:
