@@ -90,6 +90,25 @@ def test_a_healthy_instance_is_not_asked_to_dump(command: Command, tmp_path: Pat
     assert manifest(tmp_path / "bundle")["collectors"]["flight"]["outcome"] == "declined"
 
 
+@pytest.mark.parametrize("seconds", [5, 8])
+def test_a_short_deadline_leaves_a_healthy_instance_alone_too(command: Command, tmp_path: Path, seconds: int) -> None:
+    pipes = tmp_path / "pipes"
+    pipes.mkdir()
+    os.mkfifo(pipes / "rank_0.pipe")
+    reader = os.open(pipes / "rank_0.pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with small_instance(1, environ={"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": f"{pipes}/rank_"}) as instance:
+            place = ["--instance", instance.name, "--output", str(tmp_path / "bundle"), "--metrics-url", instance.url]
+            done = command("collect", *place, "--deadline", str(seconds))
+        assert done.returncode == 0, done.stderr
+        assert os.read(reader, 1) == b""  # nobody wrote to it
+    finally:
+        os.close(reader)
+    outcomes = manifest(tmp_path / "bundle")["collectors"]
+    assert outcomes["stacks"]["outcome"] == "declined", outcomes
+    assert outcomes["flight"]["outcome"] == "declined", outcomes
+
+
 def test_what_nobody_calls_an_instance_leaves_the_nodes_own_facts(command: Command, tmp_path: Path) -> None:
     name = f"none-{uuid.uuid4().hex}"
     done = command("collect", "--instance", name, "--output", tmp_path / "bundle", "--look", "0.5")

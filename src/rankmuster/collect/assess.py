@@ -28,6 +28,13 @@ MAX_LOG_BYTES = 512 << 10
 MARGIN_SECONDS = 0.6
 """After a look is due, the time its answer takes to arrive and be written."""
 
+JUDGE_SECONDS = 0.5
+"""What one answer takes, on a machine with little to spare: 0.2 s mostly. Who waits for it asks the job once a part of
+the time is over, so the answer must be out before."""
+
+LEAST_LOOK_SECONDS = 0.5
+"""Two looks that are closer do not show a decode step between them (0.01 to 0.2 s each, and the scrapes' own time)."""
+
 AGAIN_SECONDS = 1.0
 """Between two assessments that did not decide: samples come about once a second."""
 
@@ -65,7 +72,7 @@ class Assess:
             nobody = Assessment(Progress.UNKNOWN, None, False, False, "no instance was found")
             scene.board.post_assessment(nobody)
             return Outcome(Ending.NOTHING, "no instance was found, so there is nothing to judge")
-        until = deadline.within(deadline.remaining() * SHARE)
+        until = deadline.within(deadline.remaining() * SHARE - JUDGE_SECONDS)
         stall = max(DEFAULTS.stall_seconds, DEFAULTS.hardware_seconds)
         enough = deadline.within(scene.wishes.look_seconds + stall + 2 * AGAIN_SECONDS)
         last = min(until.at, enough.at)
@@ -82,6 +89,12 @@ class Assess:
         finally:
             scene.board.post_assessment(found)
         return Outcome(Ending.DONE, f"{found.progress.value}: {found.reason}")
+
+
+def look_seconds(wished: float, working: float) -> float:
+    """How far apart the looks are when the collectors have `working` seconds: a healthy instance has to be known for one
+    before it would be asked for dumps and stacks, and that takes two looks."""
+    return min(wished, max(working * SHARE - JUDGE_SECONDS - MARGIN_SECONDS, LEAST_LOOK_SECONDS))
 
 
 def assess(folder: Path, pieces: tuple[Piece, ...], *, confirmed: bool = False) -> Assessment:

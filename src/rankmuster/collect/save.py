@@ -6,11 +6,12 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
 
 from rankmuster import __version__
+from rankmuster.collect.assess import look_seconds
 from rankmuster.collect.bundle.manifest import Circumstances, Ended, build
 from rankmuster.collect.bundle.write import NotWritten, OutputRefused, open_staging
 from rankmuster.collect.collector import Scene
@@ -101,8 +102,10 @@ def save(
         raise
     target = sought.target
     store = _store(staging.folder, machine, target, request.wishes.addresses)
-    scene = Scene(target, machine, request.wishes, now=now, clock=clock)
     working = deadline.before(max(CLOSE_SECONDS, CLOSE_SHARE * request.deadline_seconds))
+    apart = look_seconds(request.wishes.look_seconds, working.remaining())
+    wishes = replace(request.wishes, look_seconds=apart)
+    scene = Scene(target, machine, wishes, now=now, clock=clock)
     own = store.sink("instance")
     notes = list(sought.notes)
     if target is not None:
@@ -130,7 +133,7 @@ def save(
         request.deadline_seconds,
         _identity(target),
         tuple(notes),
-        _plain(request.wishes),
+        _plain(wishes),
     )
     try:
         sealed = staging.seal(build(pieces, ended, around), deadline)
