@@ -22,7 +22,7 @@ class FrameworkLogs:
     """`var_log`: where the node keeps its containers' logs, as seen from here. `journalctl`: the program."""
 
     name: str = "framework-log"
-    budget_seconds: float = 12.0
+    budget_seconds: float = 18.0
     var_log: Path = Path("/var/log")
     journalctl: str = "journalctl"
 
@@ -44,6 +44,7 @@ class FrameworkLogs:
             now=scene.now,
             host=target.host,
             max_bytes=scene.wishes.max_log_bytes,
+            between=scene.board.assessment,
         )
         state.trouble.extend(f"the files of {name} did not let themselves be looked at in time" for name in found.stuck)
         state.taken = dict.fromkeys(piece.path for piece in sink.pieces)

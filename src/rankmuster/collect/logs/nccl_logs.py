@@ -32,7 +32,7 @@ class NcclLogs:
     """Of a long log its start too: there stand the ranks and communicators that the rest speaks of."""
 
     name: str = "nccl-log"
-    budget_seconds: float = 12.0
+    budget_seconds: float = 18.0
 
     def collect(self, scene: Scene, sink: Sink, deadline: Deadline) -> Outcome:
         """Ends of the logs first, then more of each."""
@@ -47,6 +47,7 @@ class NcclLogs:
             now=scene.now,
             host=scene.target.host,
             max_bytes=scene.wishes.max_log_bytes,
+            between=scene.board.assessment,
             with_head=True,
             prefix_rank=False,
         )

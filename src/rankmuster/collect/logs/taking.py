@@ -27,6 +27,8 @@ PATIENCE = 2.0
 """Seconds for one read of a log, scrubbing not counted; disks that are alive take milliseconds."""
 MARGIN = 0.3
 """Seconds before the deadline at which no further log is begun: a short one takes about a tenth."""
+WAIT_SHARE = 0.5
+"""Of the time that is left after the ends, the part that may be waited before more is taken."""
 _TELLING = 64 << 10
 """Bytes below which the time that a log took says nothing of how long more of it would take."""
 HEAD_SHARE = 8
@@ -67,8 +69,13 @@ def take(
     max_bytes: int,
     with_head: bool = False,
     prefix_rank: bool = True,
+    between: Callable[[Deadline], object] = lambda _: None,
 ) -> Taking:
-    """Each log once, however many ways lead to it. `max_bytes`: of each. Lets SinkClosed and SinkFull through."""
+    """Each log once, however many ways lead to it. `max_bytes`: of each. Lets SinkClosed and SinkFull through.
+
+    `between`: waited for before anything is taken at length, at most so long: scrubbing takes the processor (and the
+    interpreter's lock) from whoever finds out meanwhile whether the instance may be asked for anything.
+    """
     state = Taking()
     if deadline.before(MARGIN).passed:
         state.trouble.append(f"{len(sources)} log(s), for which there was no time")
@@ -82,7 +89,9 @@ def take(
     lengths: dict[int, int] = {}
     done: set[int] = set()  # whole in the bundle, or hopeless
     rate = 0.0  # seconds a byte, of the slowest log so far
-    for limit in passes:
+    for turn, limit in enumerate(passes):
+        if turn and len(done) < len(chosen):
+            between(deadline.within(deadline.remaining() * WAIT_SHARE))
         for number, source in enumerate(chosen):
             left = deadline.before(MARGIN).remaining()
             if number in done or left <= 0 or rate * limit > left:
