@@ -89,9 +89,10 @@ def look_for(machine: Machine, request: Request, *, now: float, deadline: Deadli
 
 def _enough(found: Found) -> bool:
     """Whether every worker found has a GPU by NVML's index, by which counters name it: NVML would add nothing that the
-    GPUs' own collector does not."""
+    GPUs' own collector does not. Of a container seen from outside only NVML knows for certain which GPUs it has."""
     return bool(found.targets) and all(
-        target.workers and all(process.gpus for process in target.workers) for target in found.targets
+        target.workers and all(process.gpus and process.inner_pid == process.pid for process in target.workers)
+        for target in found.targets
     )
 
 

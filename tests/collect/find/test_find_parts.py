@@ -16,6 +16,7 @@ from rankmuster.collect.find.options import Shape
 from rankmuster.collect.target import Role
 
 GPUS = (Gpu(0, "GPU-aaaa-1"), Gpu(1, "GPU-aabb-2"), Gpu(2, "GPU-cccc-3"))
+FOUR = (*GPUS, Gpu(3, "GPU-dddd-4"))
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,45 @@ def test_the_container_runtimes_list_counts_where_it_names_gpus() -> None:
     assert devices.visible({"NVIDIA_VISIBLE_DEVICES": "GPU-cccc-3"}, GPUS) == (GPUS[2],)
     assert devices.visible({"NVIDIA_VISIBLE_DEVICES": "all"}, GPUS) is None
     assert devices.visible({}, GPUS) is None
+
+
+@pytest.mark.parametrize(
+    ("inside", "setting", "seen"),
+    [
+        ("GPU-dddd-4,GPU-cccc-3", None, (2, 3)),  # whatever the order in which they are listed
+        ("GPU-dddd-4,GPU-cccc-3", "0,1", (2, 3)),
+        ("GPU-dddd-4,GPU-cccc-3", "1", (3,)),
+        ("2,3", None, (2, 3)),
+        ("3,2", "1,0", (3, 2)),
+        ("2,3", "3,2", (3, 2)),  # no container: nothing in it has such numbers
+        ("2,3", "GPU-dddd", (3,)),
+        ("0,1,2,3", "3", (3,)),
+        ("GPU-aaaa-1,GPU-cccc-3", "0,1", (0, 2)),
+        ("all", "1", (1,)),
+        ("void", "1", (1,)),
+        ("", "1", (1,)),
+        ("GPU-ffff,GPU-eeee", "0", ()),  # GPUs that are not to be seen from here: their order is not known
+    ],
+)
+def test_a_containers_gpus_have_numbers_of_its_own(inside: str, setting: str | None, seen: tuple[int, ...]) -> None:
+    environ = {"NVIDIA_VISIBLE_DEVICES": inside} | ({"CUDA_VISIBLE_DEVICES": setting} if setting is not None else {})
+    assert devices.visible(environ, FOUR) == tuple(FOUR[index] for index in seen)
+
+
+def test_from_inside_the_container_its_numbers_are_nvmls() -> None:
+    here = (Gpu(0, "GPU-cccc-3"), Gpu(1, "GPU-dddd-4"))
+    for inside in ("2,3", "GPU-dddd-4,GPU-cccc-3"):
+        assert devices.visible({"NVIDIA_VISIBLE_DEVICES": inside}, here) == here
+        assert devices.visible({"NVIDIA_VISIBLE_DEVICES": inside, "CUDA_VISIBLE_DEVICES": "1"}, here) == here[1:]
+
+
+def test_without_the_nodes_gpus_a_containers_numbers_are_not_taken_for_the_nodes() -> None:
+    for inside in ("2,3", "GPU-dddd-4,GPU-cccc-3"):
+        assert devices.visible({"NVIDIA_VISIBLE_DEVICES": inside, "CUDA_VISIBLE_DEVICES": "0,1"}) == ()
+        assert devices.visible({"NVIDIA_VISIBLE_DEVICES": inside}) == ()
+        named = {"NVIDIA_VISIBLE_DEVICES": inside, "CUDA_VISIBLE_DEVICES": "GPU-cccc-3"}
+        assert devices.visible(named) == (Gpu(None, "GPU-cccc-3"),)
+    assert devices.visible({"NVIDIA_VISIBLE_DEVICES": "GPU-cccc-3"}) == (Gpu(None, "GPU-cccc-3"),)
 
 
 def test_the_gpu_of_a_local_rank() -> None:
