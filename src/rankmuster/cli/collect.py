@@ -152,7 +152,7 @@ def _uploaded(path: Path, url: str, seconds: float) -> bool:
 
 
 def _step_back() -> None:
-    """Where processors are scarce, the instance goes first: stripping secrets out of long logs takes one for seconds."""
+    """Where processors are scarce the instance goes first: stripping secrets from long logs takes one for seconds."""
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
 
