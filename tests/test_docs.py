@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from rankmuster.cli.collect import DEADLINE_SECONDS, CollectStatus
 from rankmuster.cli.diagnose import Format
@@ -19,6 +21,9 @@ from rankmuster.collect.ras.hazards import HAZARDS
 from rankmuster.collect.registry import tasks
 from rankmuster.collect.sink import Store
 from rankmuster.collect.wishes import LOG_BYTES, LOOK_SECONDS, AddressMode, DumpWish, RasRisk
+from rankmuster.environment.check import check
+from rankmuster.environment.contradiction import Severity
+from rankmuster.environment.read_file import read_file
 from rankmuster.evidence import folder, packed_stream, unpack
 from rankmuster.model.fault import SUBKINDS, Boundary, Confidence, Phase, Progress, Role, Scope, SuspectKind
 from rankmuster.model.plane import Plane, PlaneState
@@ -29,10 +34,14 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 VERDICT = (ROOT / "docs" / "verdict.md").read_text(encoding="utf-8")
 EVIDENCE = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
 COLLECT = (ROOT / "docs" / "collect.md").read_text(encoding="utf-8")
+WHERE = (ROOT / "docs" / "where-to-run.md").read_text(encoding="utf-8")
 PAGES = {"collect": COLLECT, "bundle": COLLECT} | dict.fromkeys(
     ("env", "calibrate"), (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
 )
 """The commands that have a page of their own; the README speaks of the options of the others."""
+
+
+PRINTED = "env print --engine vllm --instance llm-0 --folder /evidence --format yaml"
 
 
 def all_commands(group: Any, above: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -173,3 +182,30 @@ def test_the_picture_is_sound_and_has_words_for_those_who_cannot_see_it() -> Non
 @pytest.mark.parametrize("name", [path.name for path in sorted((ROOT / "examples").iterdir()) if path.is_dir()])
 def test_every_example_is_described(name: str) -> None:
     assert f"`{name}`" in (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("line", re.findall(r"rankmuster ((?:collect|bundle|diagnose|env) [^`&)\n]+)", WHERE))
+def test_commands_of_the_recipes_are_the_programs(line: str) -> None:
+    words = line.split()
+    command = words[0] if words[0] in COMMANDS else " ".join(words[:2])
+    known = {option for name, option in options() if name == command}
+    assert known
+    assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_pods_of_the_recipes_are_sound_and_leave_evidence(tmp_path: Path) -> None:
+    assert f"rankmuster {PRINTED}" in WHERE
+    printed = CliRunner().invoke(app, PRINTED.split())
+    pod, agents = (yaml.safe_load(text) for text in re.findall(r"(?ms)^```yaml\n(.*?)^```", WHERE))
+    worker, sidecar = pod["spec"]["containers"]
+    own = {variable["name"] for variable in worker["env"]}
+    worker["env"] += [one for one in yaml.safe_load(printed.output)["env"] if one["name"] not in own]
+    for number, document in enumerate((pod, agents)):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(yaml.safe_dump(document), encoding="utf-8")
+        assert [one.statement for one in check(read_file(path)).all if one.severity is not Severity.NOTE] == []
+        spec = document["spec"].get("template", document)["spec"]
+        mounted = {mount["name"] for container in spec["containers"] for mount in container["volumeMounts"]}
+        assert mounted == {volume["name"] for volume in spec["volumes"]}
+    assert pod["spec"]["shareProcessNamespace"]
+    assert sidecar["securityContext"]["capabilities"]["add"] == ["SYS_PTRACE", "SYSLOG"]
