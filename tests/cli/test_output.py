@@ -88,3 +88,24 @@ def test_an_unexpected_error_carries_what_was_being_done() -> None:
 def test_what_speaks_to_the_user_already_is_left_as_it_is() -> None:
     with pytest.raises(CommandError), doing("reading"):
         raise CommandError("no such folder")
+
+
+@pytest.mark.parametrize(("columns", "most"), [("20", 40), ("60", 60), ("200", 200)])
+def test_what_is_said_fits_a_terminal_and_is_one_line_elsewhere(columns: str, most: int) -> None:
+    said = "  flight    partial    10.1 s   3 files  " + "rank 2: its process is frozen by a signal or a debugger; " * 3
+    program = [sys.executable, "-c", f"from rankmuster.cli.output import say; say({said!r})"]
+    environment = {**os.environ, "COLUMNS": columns}
+    ours, theirs = os.openpty()
+    try:
+        subprocess.run(program, stderr=theirs, env=environment, check=True, timeout=60)
+        shown = os.read(ours, 65536).decode().replace("\r\n", "\n")
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    first, *others = shown.rstrip("\n").split("\n")
+    assert first.startswith("  flight    partial ")
+    assert all(line.startswith("      ") for line in others)
+    assert max(map(len, [first, *others])) <= most
+    assert shown.split() == said.split()
+    piped = subprocess.run(program, stderr=subprocess.PIPE, env=environment, check=True, timeout=60)
+    assert piped.stderr.decode() == said + "\n"

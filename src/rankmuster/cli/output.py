@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
+import textwrap
 import uuid
 from pathlib import Path
 
 from rankmuster.cli.status import CommandError
+
+NARROWEST = 40
+"""Columns; a narrower terminal breaks the lines itself."""
 
 
 def write_stdout(text: str) -> None:
@@ -35,12 +40,30 @@ def leave_stdout() -> None:
 
 
 def say(text: str) -> None:
-    """One line to standard error; never fails."""
+    """One line to standard error, on a narrower terminal in lines that hang below the first; never fails."""
     try:
-        sys.stderr.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+        sys.stderr.write(_hung(text.encode("utf-8", "backslashreplace").decode("utf-8")) + "\n")
         sys.stderr.flush()
     except (OSError, UnicodeEncodeError, ValueError):
         pass
+
+
+def _hung(text: str) -> str:
+    """For a person at a screen; in a log or a pipe one line stays one."""
+    if not sys.stderr.isatty():
+        return text
+    columns = shutil.get_terminal_size().columns
+    lines = []
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())] + "    "
+        lines += textwrap.wrap(
+            line,
+            max(columns, NARROWEST),
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
+    return "\n".join(lines)
 
 
 def write_file(path: Path, text: str) -> None:
