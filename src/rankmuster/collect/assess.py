@@ -92,8 +92,8 @@ class Assess:
 
 
 def look_seconds(wished: float, working: float) -> float:
-    """How far apart the looks are when the collectors have `working` seconds: a healthy instance has to be known for one
-    before it would be asked for dumps and stacks, and that takes two looks."""
+    """How far apart the looks are when the collectors have `working` seconds: a healthy instance has to be known for
+    one before it would be asked for dumps and stacks, and that takes two looks."""
     return min(wished, max(working * SHARE - JUDGE_SECONDS - MARGIN_SECONDS, LEAST_LOOK_SECONDS))
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flight_job import HEALTHY, STOPPED, UNKNOWN, Job, dump, json_dump, pieces
@@ -158,9 +159,19 @@ def test_wishes_that_need_no_assessment_do_not_wait_for_one(
 
 def test_without_an_assessment_in_time_the_ranks_are_asked(job: Job, store: Store) -> None:
     with job.torch({0: "answer"}):
-        outcome, taken = job.collect(store, job.scene(assessment=None), seconds=2)
+        outcome, taken = job.collect(store, job.scene(assessment=None), seconds=4.5)
     assert outcome.ending is Ending.DONE
     assert list(taken) == [path(0)]
+
+
+@pytest.mark.parametrize("assessment", [None, UNKNOWN])
+def test_nobody_is_asked_for_what_cannot_come_in_time(job: Job, store: Store, assessment: Any) -> None:
+    with job.torch({0: "answer"}):
+        outcome, taken = job.collect(store, job.scene(assessment=assessment), seconds=1.5)
+        assert not job.asked(0)
+    assert outcome.ending is Ending.DECLINED
+    assert "longer --deadline" in outcome.note
+    assert not taken
 
 
 def test_what_is_neither_healthy_nor_stopped_is_asked(job: Job, store: Store) -> None:

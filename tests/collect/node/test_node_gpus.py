@@ -121,11 +121,19 @@ def test_a_gpu_that_gives_nothing_away_has_no_samples_and_its_name(bench, nvml):
 def test_a_driver_that_blocks_at_once_is_left_behind_at_the_deadline(bench, nvml):
     nvml("init-blocks")
     began = time.monotonic()
-    outcome = bench.collect(Gpus(), seconds=1.5)
+    outcome = bench.collect(Gpus(start_seconds=0.1), seconds=1.5)
     assert time.monotonic() - began < 5
     assert outcome.ending is Ending.FAILED
     assert "gave no answer" in outcome.note
     assert bench.files == []
+
+
+def test_a_short_deadline_is_not_taken_for_a_driver_that_blocks(bench, nvml):
+    nvml("init-blocks")
+    outcome = bench.collect(Gpus(), seconds=1.0)
+    assert outcome.ending is Ending.TIMED_OUT
+    assert "longer --deadline" in outcome.note
+    assert "GPU fault" not in outcome.note
 
 
 def test_a_machine_without_a_driver_says_so_quickly(bench, nvml):

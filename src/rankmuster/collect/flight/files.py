@@ -110,7 +110,7 @@ class _Taking:
         patience = self._deadline.within(self._deadline.remaining() * ASSESSMENT_SHARE)
         while True:
             assessment = board.assessment(patience.within(POLL_SECONDS))
-            decision = decide(wishes, assessment, last=patience.passed)
+            decision = decide(wishes, assessment, last=patience.passed, left=self._deadline.remaining())
             if decision is not None:
                 return decision
             self._shelf.own()

@@ -29,6 +29,10 @@ REWRITE_SECONDS = 1.0
 REWRITE_SHARE = 0.05
 """The series is rewritten each second, and later after each twentieth of its time: its length must not add up."""
 
+START_SECONDS = 4.0
+"""Below this a NVML that has not started says nothing of the driver: loading it takes seconds where persistence mode is
+off."""
+
 END_SECONDS = 0.7
 """Kept back from the deadline to write the last samples and to end the child."""
 
@@ -43,6 +47,7 @@ class Gpus:
     name: str = "hardware"
     budget_seconds: float = 3600.0
     interval: float = INTERVAL_SECONDS
+    start_seconds: float = START_SECONDS
 
     def collect(self, scene: Scene, sink: Sink, deadline: Deadline) -> Outcome:
         """Samples for two looks at least and then until the board says that all others have ended."""
@@ -72,7 +77,7 @@ class Gpus:
         if record.unusable is not None:
             return self._without(record, scene, sink, deadline)
         self._write(record, scene, sink)
-        return self._outcome(record, scene, end)
+        return self._outcome(record, scene, end, scene.clock() - begun)
 
     def _write(self, record: GpuRecord, scene: Scene, sink: Sink) -> None:
         counters = record.counters(scene.target)
@@ -93,9 +98,15 @@ class Gpus:
             return Outcome(Ending.NOTHING, f"no NVIDIA driver here ({reason})")
         return Outcome(Ending.FAILED, f"NVML cannot be used: {reason}")
 
-    def _outcome(self, record: GpuRecord, scene: Scene, end: str | None) -> Outcome:
+    def _outcome(self, record: GpuRecord, scene: Scene, end: str | None, waited: float) -> Outcome:
         if record.count == 0:
             return Outcome(Ending.NOTHING, "the NVIDIA driver is loaded, and shows no GPU to this process")
+        if record.count is None and end is None and waited < self.start_seconds:
+            return Outcome(
+                Ending.TIMED_OUT,
+                f"NVML was asked to start, and {waited:.1f} s were all it had: too few to tell anything by; give it a "
+                "longer --deadline",
+            )
         if record.count is None:
             how = f"its process {end}" if end else "it did not answer"
             return Outcome(
