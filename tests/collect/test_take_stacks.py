@@ -252,3 +252,19 @@ def test_a_command_line_of_several_lines_is_cut_off() -> None:
     output = f'Process 9: python -c\nimport x --key {SECRET}\nPython v3.12\n\nThread 9 (idle): "a"\n'.encode()
     assert plain(output, process) == b'Process 4: VLLM::Worker?TP0\nPython v3.12\n\nThread 9 (idle): "a"\n'
     assert plain(b"Process 9: " + SECRET.encode(), process) == b"Process 4: VLLM::Worker?TP0\n"
+
+
+@needs_pyspy
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a pid namespace")
+def test_py_spy_is_not_sent_to_another_namespace_s_number() -> None:
+    # A /proc of the host seen from a pid namespace of one's own: the number is a stranger's where py-spy would look.
+    code = (
+        "from pathlib import Path; from rankmuster.collect.stacks import _find_pyspy; print(_find_pyspy(Path('/proc')))"
+    )
+    done = subprocess.run(
+        ["unshare", "--pid", "--fork", sys.executable, "-c", code], capture_output=True, text=True, timeout=30
+    )
+    if done.returncode != 0 and "unshare" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.stdout.startswith("(None, "), done
+    assert "another pid namespace" in done.stdout

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from rankmuster.collect.proc_text import Stat, Status, parse_command, parse_environ, parse_stat, parse_status
 
-MAX_TEXT = 1 << 20
-"""Bytes of `environ` and `cmdline`: Linux allows 6 MiB for both together, real ones take some KiB."""
+MAX_TEXT = 6 << 20
+"""Bytes of `environ` and `cmdline`: Linux allows so many for both together. Real ones take some KiB, but a pod has
+variables for each service of its namespace, and the launcher's own stand behind them."""
 MAX_MAPS = 64 << 20
 """Bytes of `maps`: a process may have 65,530 areas of some 150 bytes (vm.max_map_count)."""
 INITIAL_PID_NAMESPACE = 4026531836

@@ -21,6 +21,7 @@ from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.kernel_stacks import kernel_text
 from rankmuster.collect.node.children import Ran, find_program, run
 from rankmuster.collect.outcome import Ending, Outcome
+from rankmuster.collect.proc import Proc
 from rankmuster.collect.process_now import state_of
 from rankmuster.collect.sink import Sink, SinkClosed, SinkFull
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
@@ -181,6 +182,8 @@ def _find_pyspy(proc: Path) -> tuple[str | None, str]:
     """The program, or why it cannot be used."""
     if proc != Path("/proc"):
         return None, f"the processes are seen through {proc}, and py-spy knows those of /proc only"
+    if Proc(proc).own_pid() != os.getpid():  # it reads memory by number, which would be another process's
+        return None, f"{proc} shows the processes of another pid namespace than this one, where py-spy would look"
     beside = Path(sys.executable).with_name("py-spy")
     found = str(beside) if os.access(beside, os.X_OK) else find_program("py-spy")
     return found, "" if found else "py-spy is not installed (pip install py-spy, beside this program)"

@@ -156,3 +156,12 @@ def test_without_nccl_or_torch_there_is_none(tmp_path: Path) -> None:
     fake = FakeProc(tmp_path / "proc")
     fake.add(100, 1, ["vllm", "serve", "m"], mapped=["/usr/lib/libc.so.6"])
     assert fake.find().targets[0].nccl_loaded is False
+
+
+def test_a_pod_s_thousands_of_variables_hide_no_rank(tmp_path: Path) -> None:
+    many = "".join(f"SERVICE_{n}_PORT=tcp://10.0.0.1:{n}\0" for n in range(60_000))
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "environ").write_bytes(f"{many}RANK=3\0WORLD_SIZE=8\0".encode())
+    found = Proc(tmp_path).environ(7)
+    assert found is not None
+    assert (found["RANK"], found["WORLD_SIZE"]) == ("3", "8")
