@@ -109,6 +109,16 @@ def test_a_short_deadline_leaves_a_healthy_instance_alone_too(command: Command, 
     assert outcomes["flight"]["outcome"] == "declined", outcomes
 
 
+def test_a_password_in_the_page_s_address_is_not_told(command: Command, tmp_path: Path) -> None:
+    with small_instance(1) as instance:
+        address = instance.url.replace("http://", "http://user:hunter2@") + "?token=hunter3"
+        named = ["--instance", instance.name, "--output", str(tmp_path / "bundle"), "--metrics-url", address]
+        done = command("collect", *named, "--look", "0.5", "--deadline", "5")
+    assert done.returncode == 0, done.stderr
+    assert "hunter" not in done.stderr
+    assert "hunter" not in (tmp_path / "bundle" / "manifest.json").read_text(encoding="utf-8")
+
+
 def test_what_nobody_calls_an_instance_leaves_the_nodes_own_facts(command: Command, tmp_path: Path) -> None:
     name = f"none-{uuid.uuid4().hex}"
     done = command("collect", "--instance", name, "--output", tmp_path / "bundle", "--look", "0.5")

@@ -87,3 +87,11 @@ def test_every_path_stays_in_the_folder(store: Store, path: str) -> None:
 def test_a_path_that_is_none_gets_a_name(store: Store, path: str) -> None:
     used = store.sink("logs").put(path, b"x")
     assert (store.folder / used).read_bytes() == b"x"
+
+
+def test_a_token_in_the_name_of_a_file_stays_out_of_the_bundle(store: Store) -> None:
+    token = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz"
+    path = store.sink("framework-log").put(f"logs/rank0-run-{token}.log", b"started\n", rank=0)
+    assert token not in path
+    assert path.startswith("logs/rank0-run-")
+    assert path.endswith(".log")

@@ -176,14 +176,16 @@ def _hurry_on_signal() -> Iterator[threading.Event]:
 
 def _tell(saved: Saved) -> None:
     """What happened, on standard error: whose evidence it is, and one line a collector."""
+    from rankmuster.collect.strip.secrets import scrub_words
     from rankmuster.report.inert import plain
 
+    # Standard error is a log too, of a pod or of a pipeline: what stays out of the manifest stays out of it.
     for line in saved.headline:
-        say(f"rankmuster: {plain(line, limit=600)}")
+        say(f"rankmuster: {plain(scrub_words(line), limit=600)}")
     width = max((len(report.name) for report in saved.reports), default=0)
     for report in saved.reports:
         count = f"{len(report.files)} file{'' if len(report.files) == 1 else 's'}"
         words = f"  {report.name:<{width}}  {report.outcome.ending.value:<9} {report.seconds:5.1f} s  {count:>8}  "
-        say(words + plain(report.outcome.note, limit=400))
+        say(words + plain(scrub_words(report.outcome.note), limit=400))
         for warning in report.outcome.warnings:
-            say(f"  {'':<{width}}  warning: {plain(warning, limit=400)}")
+            say(f"  {'':<{width}}  warning: {plain(scrub_words(warning), limit=400)}")

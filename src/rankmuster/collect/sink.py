@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from rankmuster.collect.strip.shapes import mask_tokens
 from rankmuster.collect.strip.text import scrub
 
 _SAFE = re.compile(r"[^A-Za-z0-9._+=@-]")
@@ -100,7 +101,10 @@ class Store:
     ) -> str:
         """See `Sink.put`."""
         data = self._scrub(data) if text else self._raw_rule(collector, data)
-        parts = [safe_name(part) for part in PurePosixPath(path).parts if part not in ("/", "..", ".")] or ["unnamed"]
+        # Jobs name their logs; a token in a name is one all the same.
+        parts = [
+            safe_name(mask_tokens(part)) for part in PurePosixPath(path).parts if part not in ("/", "..", ".")
+        ] or ["unnamed"]
         with self._lock:
             if self._closed:
                 raise SinkClosed(f"{path} came after the bundle was closed")

@@ -296,3 +296,15 @@ def test_roles_are_written_as_words(bench: Bench, start: Any):
     process = seen(start(), 0, role=Role.ENGINE)
     bench.collect(NodeFacts(), target=target(process), machine=MACHINE)
     assert re.search(r'"role": "engine"', bench.text("platform/node.json"))
+
+
+def test_a_secret_in_a_job_s_or_a_pod_s_words_is_masked() -> None:
+    token = "ghp_" + "x1Y2z3A4b5C6d7E8f9G0h1I2"
+    said = {
+        "pod": identity.pod([{"POD_NAME": f"p-{token}"}], [{"labels": f'app="{token}"', "name": f"n-{token}"}], None),
+        "slurm": identity.slurm({"SLURM_JOB_ID": "7", "SLURM_JOB_NAME": f"train --token={token} password=hunter2"}),
+    }
+    assert token not in json.dumps(said)
+    assert "hunter2" not in json.dumps(said)
+    assert said["slurm"]["slurm_job_id"] == "7"
+    assert said["slurm"]["slurm_job_name"].startswith("train")

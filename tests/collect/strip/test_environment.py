@@ -73,3 +73,10 @@ def test_any_value_can_be_written_as_one_line_of_json(value: str) -> None:
     told = allowed({"NCCL_DEBUG": value, "NCCL_X": value + "\udc80\n"})
     json.dumps(told).encode("ascii")
     assert all("\n" not in text and text.encode() for text in told.values() if text)
+
+
+def test_a_password_before_an_address_without_a_scheme_is_masked() -> None:
+    shown = allowed({"MASTER_ADDR": "user:hunter2@10.0.0.1", "PET_RDZV_ENDPOINT": "root:pw@etcd:2379"})
+    assert shown == {"MASTER_ADDR": "***@10.0.0.1", "PET_RDZV_ENDPOINT": "***@etcd:2379"}
+    kept = {"MASTER_ADDR": "10.0.0.1", "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", "NCCL_RAS_ADDR": "localhost:28028"}
+    assert allowed(kept) == kept

@@ -19,7 +19,7 @@ from typing import Any
 from rankmuster.collect.bundle.paths import MANIFEST, objection
 from rankmuster.collect.outcome import Outcome
 from rankmuster.collect.sink import Piece
-from rankmuster.collect.strip.secrets import scrub_secrets
+from rankmuster.collect.strip.secrets import scrub_words
 
 SCHEMA = "rankmuster.bundle/1"
 MAX_MANIFEST_BYTES = 32 << 20
@@ -106,7 +106,7 @@ def build(pieces: Iterable[Piece], ended: Iterable[Ended], around: Circumstances
         "finished": _number(around.finished),
         "deadline_seconds": _number(around.deadline_seconds),
         "clock_offsets": {host: _number(value) for host, value in sorted(around.clock_offsets.items())},
-        "notes": [_clean(text) for text in around.notes],
+        "notes": [scrub_words(text) for text in around.notes],
         "left_out": [],
         "wishes": dict(around.wishes or {}),
         "files": {piece.path: listing(piece) for piece in sorted(pieces, key=lambda piece: piece.path)},
@@ -128,18 +128,13 @@ def listing(piece: Piece) -> dict[str, Any]:
 def _collector(one: Ended) -> dict[str, Any]:
     return {
         "outcome": one.outcome.ending.value,
-        "note": _clean(one.outcome.note),
-        "warnings": [_clean(text) for text in one.outcome.warnings],
+        "note": scrub_words(one.outcome.note),
+        "warnings": [scrub_words(text) for text in one.outcome.warnings],
         "started": _number(one.started),
         "seconds": _number(one.seconds),
         "budget_seconds": _number(one.budget_seconds),
         "files": list(one.files),
     }
-
-
-def _clean(text: str) -> str:
-    """Notes quote what programs said, which may hold anything."""
-    return scrub_secrets(text.encode("utf-8", "replace")).decode("utf-8", "replace")
 
 
 def _number(value: float) -> float | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.node.children import find_program, run
+from rankmuster.collect.strip.secrets import scrub_words
 
 POD_VARIABLES = ("POD_NAME", "POD_UID", "POD_NAMESPACE", "NODE_NAME", "HOSTNAME", "CONTAINER_NAME")
 GROUP_VARIABLES = (
@@ -52,7 +53,7 @@ CALL_SECONDS = 3.0
 
 def _allowed(variables: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     """Settings by name, of a harmless form; a value that is not stays out rather than being guessed at."""
-    return {name: variables[name] for name in names if name in variables and _VALUE.fullmatch(variables[name])}
+    return {name: scrub_words(variables[name]) for name in names if _VALUE.fullmatch(variables.get(name, ""))}
 
 
 def pod(
@@ -72,11 +73,11 @@ def pod(
         for file in ("labels", "annotations"):
             for key, value in _LABEL_LINE.findall(files.get(file, "")):
                 if LABELS.fullmatch(key) and _VALUE.fullmatch(value):
-                    labels.setdefault(key, value)
+                    labels.setdefault(key, scrub_words(value))
         for file, meaning in PODINFO_FILES.items():
             said = files.get(file, "").strip()
             if meaning is not None and _VALUE.fullmatch(said):
-                found.setdefault(meaning, said)
+                found.setdefault(meaning, scrub_words(said))
     if labels:
         found["labels"] = labels
     if uid is not None:

@@ -6,6 +6,7 @@ bundle). The second looks at names and values, since prefixes let more through t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from rankmuster.collect.strip.key_names import names_secret
@@ -63,6 +64,9 @@ NEVER = frozenset(
 )
 """Let through by a prefix or often set beside one, and known to be secrets."""
 
+_USERINFO = re.compile(r"^[^\s/@:,;]{1,128}:[^\s/@]{1,256}@(?=[\w.\[])")
+"""`user:password@host`, as addresses are given where no scheme belongs (`MASTER_ADDR`, `PET_RDZV_ENDPOINT`)."""
+
 _UUIDS = ("_UID", "_RUN_ID", "VISIBLE_DEVICES")
 _HARMLESS = frozenset({"SGLANG_FORWARD_UNKNOWN_TOOLS", "TOKENIZERS_PARALLELISM"})
 
@@ -84,6 +88,7 @@ def _shown(name: str, value: str) -> str:
     if looks_secret(value) and not name.endswith(_UUIDS):
         return MASKED
     clean = scrub_secrets(scrub_pem(value.encode("utf-8", "replace"))).decode("utf-8", "replace")
+    clean = _USERINFO.sub(f"{MASKED}@", clean)
     clean = "".join(character if character.isprintable() else "?" for character in clean)
     return clean if len(clean) <= MAX_VALUE else f"{clean[:MAX_VALUE]}... ({len(clean)} characters)"
 

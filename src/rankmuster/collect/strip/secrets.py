@@ -118,6 +118,11 @@ def scrub_secrets(data: bytes) -> bytes:
     return _spoken(_ENCODED.sub(_encoded, data))
 
 
+def scrub_words(text: str) -> str:
+    """The same for a sentence of our own: it quotes what programs said and were given, which may hold anything."""
+    return scrub_secrets(text.encode("utf-8", "replace")).decode("utf-8", "replace")
+
+
 def _encoded(match: re.Match[bytes]) -> bytes:
     """Base64 of a text that holds a secret (a dumped environment, a registry's logins, a private key): masked whole."""
     text = match.group().rstrip(b"=")

@@ -85,6 +85,16 @@ _USERINFO = re.compile(r"://[^\s/@]{1,512}@")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 
 
+def mask_tokens(text: str) -> str:
+    """`text` (a file's name) with tokens of known forms masked, and nothing else changed."""
+    raw = text.encode("utf-8", "surrogateescape")
+    if len(raw) < _SHORTEST or _NEEDLE.search(raw.lower()) is None:
+        return text
+    for _, expression in TOKENS:
+        raw = expression.sub(MASK, raw)
+    return raw.decode("utf-8", "surrogateescape")
+
+
 def looks_secret(value: str) -> bool:
     """Whether a value, without regard of its name, is likely a secret: a known token, userinfo in a URL, a private key,
     or a long string without structure."""
