@@ -1,6 +1,6 @@
 """What NVML is asked of one GPU, each value by itself: what a driver or a GPU does not know is left out.
 
-Runs inside the child process only. Source of ids, units and limits: nvml.h, API 13.
+Runs inside the child process only.
 """
 
 from __future__ import annotations
@@ -10,93 +10,31 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-ALL_LINKS = 0xFFFFFFFF
-"""Scope of the NVLink byte counters: the sum over all links."""
-
-MAX_LINKS = 36
-"""NVML_NVLINK_MAX_LINKS of the newest header; older ones know 18."""
-
-LOST = (15, 16)
-"""NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED: whatever is asked of this GPU, this is the answer."""
-
-_ENERGY, _POWER_INSTANT = 83, 186
-_NVLINK_TX, _NVLINK_RX = 138, 139  # KiB, cumulative, all links
-_NVLINK5_TX, _NVLINK5_RX = 202, 204  # bytes, cumulative, per link (Blackwell)
-_PCIE_TX, _PCIE_RX = 197, 198  # bytes, the counter wraps
-_LINK_COUNT, _LINK_STATE, _LINK_SPEED, _LINK_VERSION = 91, 165, 164, 166
-_RECOVERY = 230
-
-_SAMPLED = {
-    _ENERGY: "energy_mj",
-    _POWER_INSTANT: "power_instant_mw",
-    74: "throttled_power_ns",
-    76: "throttled_sync_boost_ns",
-    269: "throttled_sw_thermal_ns",
-    270: "throttled_hw_thermal_ns",
-    271: "throttled_power_brake_ns",
-    _PCIE_TX: "pcie_tx_wrapping_counter",
-    _PCIE_RX: "pcie_rx_wrapping_counter",
-}
-"""The PCIe counters get names of their own: they wrap within a second, and an idle GPU that is looked at moves bytes
-on PCIe too, so that no reader may take them for the traffic of the instance."""
-
-_FACTS = {
-    3: "ECC Errors / Volatile / Correctable",
-    4: "ECC Errors / Volatile / Uncorrectable",
-    5: "ECC Errors / Aggregate / Correctable",
-    6: "ECC Errors / Aggregate / Uncorrectable",
-    142: "Remapped Rows / Correctable Error",
-    143: "Remapped Rows / Uncorrectable Error",
-    144: "Remapped Rows / Pending",
-    145: "Remapped Rows / Remapping Failure Occurred",
-    94: "PCI / Replays Since Reset",
-    95: "PCI / Replay Number Rollovers",
-    173: "PCI / Correctable Errors",
-    174: "PCI / NAKs Received",
-    175: "PCI / Receiver Errors",
-    176: "PCI / Bad TLPs",
-    177: "PCI / NAKs Sent",
-    178: "PCI / Bad DLLPs",
-    179: "PCI / Non Fatal Errors",
-    180: "PCI / Fatal Errors",
-    181: "PCI / Unsupported Requests",
-    169: "PCI / L0 To Recovery",
-    147: "NVLink / Links To NVSwitch",
-    _LINK_COUNT: "NVLink / Link Count",
-}
-_YES_NO = ("Remapped Rows / Pending", "Remapped Rows / Remapping Failure Occurred")
-_RECOVERY_WORDS = (
-    "None",
-    "GPU Reset Required",
-    "Node Reboot Required",
-    "Drain P2P",
-    "Drain and Reset",
-    "Recover IMEX Domain",
-    "Bus Reset",
-    "System Reboot",
+from rankmuster.collect.node.nvml_fields import (
+    ALL_LINKS,
+    CLOCKS,
+    FABRIC_STATES,
+    FACTS,
+    LINK_COUNT,
+    LINK_ERRORS,
+    LINK_SPEED,
+    LINK_STATE,
+    LINK_STATES,
+    LINK_VERSION,
+    LOST,
+    MAX_LINKS,
+    NVLINK5_RX,
+    NVLINK5_TX,
+    NVLINK_RX,
+    NVLINK_TX,
+    OLD_LINK_ERRORS,
+    RECOVERY,
+    RECOVERY_WORDS,
+    SAMPLED,
+    VERSIONS,
+    YES_NO,
 )
-_LINK_ERRORS = {
-    161: "dl_replay",
-    162: "dl_recovery",
-    163: "dl_crc",
-    206: "malformed_packets",
-    207: "buffer_overruns",
-    208: "receive_errors",
-    209: "remote_errors",
-    211: "local_integrity_errors",
-    212: "transmit_discards",
-    213: "recoveries",
-    214: "failed_recoveries",
-    219: "effective_errors",
-    221: "symbol_errors",
-    294: "plr_blocks",
-    295: "plr_retries",
-}
-_OLD_LINK_ERRORS = ("dl_replay", "dl_recovery", "crc_flit", "crc_data", "ecc_data")
-_LINK_STATES = {0: "inactive", 1: "active", 2: "sleep"}
-_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
-_FABRIC_STATES = {0: "N/A", 1: "Not Started", 2: "In Progress", 3: "Completed"}
-_CLOCKS = {"sm_clock_mhz": 1, "memory_clock_mhz": 2}
+
 _MEBIBYTE = 1 << 20
 
 
@@ -172,14 +110,14 @@ class Gpu:
         row: dict[str, Any] = {"time": round(time.time(), 4)}
         self._forget()
         row |= self._link_bytes()
-        known = self.fields(*_SAMPLED)
-        row |= {name: known[field] for field, name in _SAMPLED.items() if field in known}
+        known = self.fields(*SAMPLED)
+        row |= {name: known[field] for field, name in SAMPLED.items() if field in known}
         load = self.of_device("GetUtilizationRates")
         row["sm_util_percent"] = getattr(load, "gpu", None)
         row["memory_util_percent"] = getattr(load, "memory", None)
         power = self.of_device("GetPowerUsage")
         row["power_w"] = power / 1000 if isinstance(power, int) else None
-        for name, kind in _CLOCKS.items():
+        for name, kind in CLOCKS.items():
             row[name] = self.of_device("GetClockInfo", kind)
         row["temperature_c"] = self.of_device("GetTemperature", 0)
         reasons = self.of_device("GetCurrentClocksEventReasons")
@@ -197,21 +135,21 @@ class Gpu:
         self.error = None
 
     def _link_bytes(self) -> dict[str, int]:
-        known = self.fields((_NVLINK_TX, ALL_LINKS), (_NVLINK_RX, ALL_LINKS))
-        if _NVLINK_TX in known and _NVLINK_RX in known:
-            return {"nvlink_tx_kib": known[_NVLINK_TX], "nvlink_rx_kib": known[_NVLINK_RX]}
+        known = self.fields((NVLINK_TX, ALL_LINKS), (NVLINK_RX, ALL_LINKS))
+        if NVLINK_TX in known and NVLINK_RX in known:
+            return {"nvlink_tx_kib": known[NVLINK_TX], "nvlink_rx_kib": known[NVLINK_RX]}
         links = self._link_ids
         if links is None:
-            links = tuple(range(min(self.fields(_LINK_COUNT).get(_LINK_COUNT, 0), MAX_LINKS)))
+            links = tuple(range(min(self.fields(LINK_COUNT).get(LINK_COUNT, 0), MAX_LINKS)))
         if not links:
             return {}
-        per_link = self.scoped(*((field, link) for link in links for field in (_NVLINK5_TX, _NVLINK5_RX)))
-        answered = tuple(link for link in links if {(_NVLINK5_TX, link), (_NVLINK5_RX, link)} <= per_link.keys())
+        per_link = self.scoped(*((field, link) for link in links for field in (NVLINK5_TX, NVLINK5_RX)))
+        answered = tuple(link for link in links if {(NVLINK5_TX, link), (NVLINK5_RX, link)} <= per_link.keys())
         if self._link_ids is None:
             self._link_ids = answered
         if not answered or answered != self._link_ids:
             return {}  # the sum over fewer links than before would look like a counter that fell
-        sent, received = (sum(per_link[field, link] for link in answered) for field in (_NVLINK5_TX, _NVLINK5_RX))
+        sent, received = (sum(per_link[field, link] for link in answered) for field in (NVLINK5_TX, NVLINK5_RX))
         return {"nvlink_tx_kib": sent // 1024, "nvlink_rx_kib": received // 1024}
 
     def pids(self) -> list[int] | None:
@@ -238,16 +176,16 @@ class Gpu:
             facts[key] = (f"{value}x" if "Width" in key else str(value)) if isinstance(value, int) else None
         yield {"facts": _known(facts)}
         facts = {}
-        for some in _batches(list(_FACTS)):
+        for some in _batches(list(FACTS)):
             known = self.fields(*some)
             for field, value in known.items():
-                key = _FACTS[field]
-                facts[key] = ("Yes" if value else "No") if key in _YES_NO else str(value)
+                key = FACTS[field]
+                facts[key] = ("Yes" if value else "No") if key in YES_NO else str(value)
         yield {"facts": _known(facts)}
-        action = self.fields(_RECOVERY).get(_RECOVERY)
+        action = self.fields(RECOVERY).get(RECOVERY)
         memory = self.of_device("GetMemoryInfo")
         facts = {
-            "GPU Recovery Action": _word(_RECOVERY_WORDS, action),
+            "GPU Recovery Action": _word(RECOVERY_WORDS, action),
             "MIG Mode / Current": _mode(self.of_device("GetMigMode")),
             "ECC Mode / Current": _mode(self.of_device("GetEccMode")),
             "Persistence Mode": _mode(self.of_device("GetPersistenceMode")),
@@ -256,7 +194,7 @@ class Gpu:
             **self._fabric(),
         }
         yield {"facts": _known(facts)}
-        count = self.fields(_LINK_COUNT).get(_LINK_COUNT)
+        count = self.fields(LINK_COUNT).get(LINK_COUNT)
         for link in range(min(count if count is not None else 18, MAX_LINKS)):
             found = self._link(link)
             if found is not None:
@@ -275,7 +213,7 @@ class Gpu:
                 continue
             status = int(info.status)
             return {
-                "Fabric / State": _FABRIC_STATES.get(int(info.state)),
+                "Fabric / State": FABRIC_STATES.get(int(info.state)),
                 "Fabric / Status": "Success" if status == 0 else f"error {status}",
                 "Fabric / CliqueId": str(int(info.cliqueId)),
                 "Fabric / Health Mask": f"{int(info.healthMask):#x}",
@@ -283,28 +221,28 @@ class Gpu:
         return {}
 
     def _link(self, link: int) -> dict[str, Any] | None:
-        known = self.fields((_LINK_STATE, link), (_LINK_SPEED, link), (_LINK_VERSION, link))
-        state = _LINK_STATES.get(known.get(_LINK_STATE, -1))
+        known = self.fields((LINK_STATE, link), (LINK_SPEED, link), (LINK_VERSION, link))
+        state = LINK_STATES.get(known.get(LINK_STATE, -1))
         if state is None:
             active = self.of_device("GetNvLinkState", link)
             if active is None:
                 return None
             state = "active" if active else "inactive"
         found: dict[str, Any] = {"link": link, "state": state}
-        if known.get(_LINK_SPEED):
-            found["speed_mb_per_s"] = known[_LINK_SPEED]
-        if known.get(_LINK_VERSION):
-            found["version"] = _VERSIONS.get(known[_LINK_VERSION], str(known[_LINK_VERSION]))
+        if known.get(LINK_SPEED):
+            found["speed_mb_per_s"] = known[LINK_SPEED]
+        if known.get(LINK_VERSION):
+            found["version"] = VERSIONS.get(known[LINK_VERSION], str(known[LINK_VERSION]))
         found["remote_type"] = {0: "gpu", 1: "ibm_npu", 2: "switch"}.get(
             self.of_device("GetNvLinkRemoteDeviceType", link)
         )
         found["remote"] = _text(getattr(self.of_device("GetNvLinkRemotePciInfo", link), "busId", None))
         errors: dict[str, int] = {}
-        for some in _batches(list(_LINK_ERRORS)):
+        for some in _batches(list(LINK_ERRORS)):
             values = self.fields(*((field, link) for field in some))
-            errors |= {_LINK_ERRORS[field]: value for field, value in values.items()}
+            errors |= {LINK_ERRORS[field]: value for field, value in values.items()}
         if not errors:
-            for kind, name in enumerate(_OLD_LINK_ERRORS):
+            for kind, name in enumerate(OLD_LINK_ERRORS):
                 value = self.of_device("GetNvLinkErrorCounter", link, kind)
                 if isinstance(value, int):
                     errors[name] = value
