@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from build_env import NCCLS, TORCHES
 
+from rankmuster.environment.nccl_table import SUBSYSTEM_SINCE
 from rankmuster.environment.subsystems import ALWAYS, BY_CLASS, BY_SUBKIND, WIDER, subsystems_for, suspected
-from rankmuster.environment.table import SUBSYSTEM_SINCE, TABLE
+from rankmuster.environment.table import TABLE
 from rankmuster.environment.values import problem
 from rankmuster.environment.variable import Reader, Variable
 from rankmuster.environment.version import parse_version

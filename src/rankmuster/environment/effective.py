@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rankmuster.environment.table import PIPE_BUFFER_DEFAULTS, TABLE
+from rankmuster.environment.table import TABLE
+from rankmuster.environment.torch_table import PIPE_BUFFER_DEFAULTS
 from rankmuster.environment.values import read_flag, read_number
 from rankmuster.environment.version import Version, at_least
 

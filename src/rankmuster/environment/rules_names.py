@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from rankmuster.environment.contradiction import Contradiction, Severity, Subject
 from rankmuster.environment.nccl_names import REAL_NCCL_NAMES
-from rankmuster.environment.table import OTHER_TORCH_NAMES, SUBSYSTEM_SINCE, TABLE
+from rankmuster.environment.nccl_table import SUBSYSTEM_SINCE
+from rankmuster.environment.table import TABLE
+from rankmuster.environment.torch_table import OTHER_TORCH_NAMES
 from rankmuster.environment.values import problem, quoted
 from rankmuster.environment.variable import Kind, Reader, Variable
 from rankmuster.environment.version import Version, at_least, written

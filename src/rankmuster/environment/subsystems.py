@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rankmuster.environment.table import SUBSYSTEM_SINCE
+from rankmuster.environment.nccl_table import SUBSYSTEM_SINCE
 from rankmuster.environment.version import Version, at_least
 from rankmuster.model.fault import CLASS_OF, FaultClass, Subkind
 
