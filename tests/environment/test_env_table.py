@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from build_env import NCCLS, TORCHES
 
+from rankmuster.collect.flight.settings import read_settings
 from rankmuster.environment.nccl_table import SUBSYSTEM_SINCE
 from rankmuster.environment.subsystems import ALWAYS, BY_CLASS, BY_SUBKIND, WIDER, subsystems_for, suspected
 from rankmuster.environment.table import TABLE
@@ -86,3 +87,18 @@ def test_an_unknown_suspect_is_answered_with_the_names() -> None:
 def test_every_reader_has_its_versions() -> None:
     assert {row.reader for row in ROWS if row.since} <= {Reader.TORCH, Reader.NCCL}
     assert parse_version(TORCHES[0]) == (2, 2)
+
+
+@pytest.mark.parametrize("torch", TORCHES)
+def test_who_collects_knows_the_same_defaults(torch: str) -> None:
+    version = parse_version(torch)
+    default = {name: row.default(version) for name, row in TABLE.items()}
+    found = read_settings({"HOME": "~"}, (version[0], version[1]))
+    assert found.buffer == int(default["TORCH_FR_BUFFER_SIZE"] or 0)
+    assert found.group_buffer == int(default["TORCH_NCCL_TRACE_BUFFER_SIZE"] or 0)
+    assert found.dump_on_timeout is (default["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "1")
+    assert found.prefixes == (default["TORCH_FR_DUMP_TEMP_FILE"],)
+    assert found.dump_wait == int(default["TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"] or 0) / 1000
+    heartbeat = int(default["TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"] or 0)
+    polled = int(default["TORCH_NCCL_COORD_CHECK_MILSEC"] or 0) / 1000
+    assert found.pipe_poll == (polled if found.dump_on_timeout else heartbeat)
