@@ -120,3 +120,14 @@ def test_two_suspects_are_both_named_in_the_first_line(verdict: Verdict, job: Jo
     assert "suspects rank 0" in first
     assert "rank 1" in first
     assert "no culprit" in first
+
+
+def test_a_narrow_roll_call_leaves_out_columns_rather_than_cutting_cells(verdict: Verdict, job: Job) -> None:
+    text = shown(verdict, job, width=40)
+    [header] = [line.split() for line in text.splitlines() if line.strip().startswith("rank ")]
+    assert header[:4] == ["rank", "gpu", "state", "entered"]
+    assert all(len(row) <= 40 for row in text.split("ROLL CALL")[1].split("WHY")[0].splitlines())
+    assert "too narrow for" in text.replace("\n", " ")
+    assert "too narrow for" not in shown(verdict, job)
+    for name in ("links", "dump", "pid", "util"):
+        assert name in shown(verdict, job).split("ROLL CALL")[1].split("WHY")[0]
