@@ -11,6 +11,7 @@ import typer
 
 from rankmuster.cli.output import say, write_file, write_stdout
 from rankmuster.cli.status import CommandError, ExitStatus, doing
+from rankmuster.environment.wrapped import WIDEST
 
 if TYPE_CHECKING:
     from rankmuster.environment.recorded import Recorded
@@ -73,7 +74,7 @@ def calibrate(
         elif form is Format.SHELL:
             text = calibrate_form.as_shell(result)
         else:
-            width = min(calibrate_form.WIDEST, shutil.get_terminal_size((calibrate_form.WIDEST, 24)).columns)
+            width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
             text = calibrate_form.as_text(result, width)
     if output is None or str(output) == "-":
         write_stdout(text)

@@ -13,6 +13,7 @@ from rankmuster.cli.output import say, write_file, write_stdout
 from rankmuster.cli.status import CommandError, ExitStatus, doing
 from rankmuster.environment.draft import ProfileName
 from rankmuster.environment.variable import Engine
+from rankmuster.environment.wrapped import WIDEST
 
 if TYPE_CHECKING:
     from rankmuster.environment.given import Given
@@ -195,7 +196,7 @@ def check_environment(
         if form is CheckFormat.JSON:
             text = check_form.as_json(report)
         else:
-            width = min(check_form.WIDEST, shutil.get_terminal_size((check_form.WIDEST, 24)).columns)
+            width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
             text = check_form.as_text(report, width)
     _put(text, output)
     return ExitStatus.FAULT if report.contradicts else ExitStatus.HEALTHY

@@ -35,6 +35,14 @@ class AddressMode(str, Enum):
 LOOK_SECONDS = 3.0
 """Between two looks: GPU utilisation is itself a mean over up to a second, and three of them fit into a deadline."""
 
+RAS_GAP_SECONDS = 2.0
+"""Between two RAS polls: above the 1.5 s below which `diagnose` counts two as one look, since one look at a busy job
+often shows a mismatch; and short, since each poll may take 10 s of the deadline when a member does not answer. Watchers
+that poll again and again should leave 10 s and more between."""
+
+RAS_POLLS = 2
+"""The fewest that tell standing still from passing by."""
+
 LOG_BYTES = 8 << 20
 """Of each log: a stop writes kilobytes, and NCCL's INFO lines of an init some megabytes."""
 
@@ -53,8 +61,8 @@ class Wishes:
     stacks: bool = True
     stop_confirmed: bool = False
     look_seconds: float = LOOK_SECONDS
-    ras_gap_seconds: float = 2.0
-    ras_polls: int = 2
+    ras_gap_seconds: float = RAS_GAP_SECONDS
+    ras_polls: int = RAS_POLLS
     max_log_bytes: int = LOG_BYTES
     metrics_url: str | None = None
     addresses: AddressMode = AddressMode.FOREIGN

@@ -7,11 +7,10 @@ import shlex
 
 from rankmuster.environment.calibrated import Value
 from rankmuster.environment.calibration import Calibration
-from rankmuster.environment.wrapped import wrapped
+from rankmuster.environment.wrapped import WIDEST, wrapped
 from rankmuster.report.inert import plain
 
 SCHEMA = "rankmuster.calibration/1"
-WIDEST = 110
 
 
 def as_text(calibration: Calibration, width: int = WIDEST) -> str:

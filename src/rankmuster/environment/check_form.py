@@ -7,11 +7,10 @@ import json
 from rankmuster.environment.check import Checked, Report
 from rankmuster.environment.contradiction import Contradiction, Severity
 from rankmuster.environment.version import written
-from rankmuster.environment.wrapped import wrapped
+from rankmuster.environment.wrapped import WIDEST, wrapped
 from rankmuster.report.inert import plain
 
 SCHEMA = "rankmuster.env-check/1"
-WIDEST = 110
 
 
 def as_text(report: Report, width: int = WIDEST) -> str:

@@ -18,8 +18,7 @@ from rankmuster.environment.read_shell import looks_like_shell, read_shell
 MAX_BYTES = 4 << 20
 """Of one file: Kubernetes takes objects of at most 1.5 MiB (etcd's limit)."""
 MAX_DOCUMENTS = 1000
-
-
+"""Of one file: a whole namespace's workloads and their ConfigMaps are some hundred."""
 MAX_MERGED = 20
 """Mappings merged into one by `<<`, and ..."""
 MAX_PAIRS = 10_000

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator
 from rankmuster.environment.draft import Setting
 from rankmuster.environment.profile import Profile
 from rankmuster.environment.version import written
+from rankmuster.environment.wrapped import WIDEST
 
 SCHEMA = "rankmuster.env/1"
 POD_UID = "POD_UID"
 REFERENCE = f"$({POD_UID})"
 """How Kubernetes puts the value of an earlier variable into a later one."""
-
-_WIDTH = 110
 
 
 def as_shell(profile: Profile) -> str:
@@ -114,7 +113,7 @@ def _comments(texts: Iterable[str]) -> list[str]:
     for text in texts:
         lines += textwrap.wrap(
             text,
-            _WIDTH,
+            WIDEST,
             initial_indent="# ",
             subsequent_indent="#   ",
             break_long_words=False,

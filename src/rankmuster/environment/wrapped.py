@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
+WIDEST = 110
+"""Columns; longer lines are hard to read."""
 NARROWEST = 40
 """Columns; on a narrower screen the terminal itself breaks lines, since names of variables are not cut."""
 

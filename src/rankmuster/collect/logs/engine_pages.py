@@ -21,6 +21,7 @@ PAGE_SECONDS = 2.0
 MAX_SERVERS = 16
 """Servers asked: an instance with a server a data-parallel rank has at most one a GPU."""
 _POLL = 0.1
+"""Seconds between two glances at whether the others are done, and the last look is due."""
 
 _SAMPLE = re.compile(rb"^(?:# (?:HELP|TYPE) |[A-Za-z_:][\w:]*(?:\{[^\n]*\})? +[-+\d.NI])", re.MULTILINE)
 

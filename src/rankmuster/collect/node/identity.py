@@ -49,6 +49,7 @@ _FIELD = re.compile(r"\b([A-Z][A-Za-z]{2,24})=(\S{1,256})")
 _LABEL_LINE = re.compile(r'^([\w./\-]{1,317})="((?:[^"\\]|\\.){0,256})"$', re.M)
 _JOB_ID = re.compile(r"\d{1,12}(?:[_+]\d{1,8})?")
 CALL_SECONDS = 3.0
+"""Of one question to Slurm: a controller under load answers late, and a dead one not at all."""
 
 
 def _allowed(variables: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:

@@ -35,7 +35,9 @@ DEFAULT_JOURNAL = (
 )
 
 CALL_SECONDS = 5.0
+"""Of one source: the ring comes in milliseconds, a journal on a slow disk in seconds."""
 FABRIC_BYTES = 1 << 20
+"""Of the services' logs, the last: a start of the Fabric Manager writes some ten KiB."""
 
 REMEDY = (
     "run as root or with CAP_SYSLOG (in a container: SYSLOG among the capabilities to add, and dmesg in the image, for "

@@ -38,6 +38,7 @@ SLOW_SECONDS = 2.0
 """A call that takes longer is reported while it hangs; ordinary ones take 0.02 to 20 ms, 6 s and more with Xid 119."""
 
 TICK = 0.5
+"""Seconds in which the main thread looks at all GPUs' threads once: well below `SLOW_SECONDS`."""
 
 _output = threading.Lock()
 

@@ -17,6 +17,7 @@ from rankmuster.collect.proc_text import Stat, parse_stat
 MAX_THREADS = 4096
 """Threads of one process that are looked at; a worker of vLLM has 100 to 500."""
 MAX_STUCK = 64
+"""Threads in an uninterruptible or stopped state that are named: all of a frozen process would be the same again."""
 
 _STATUS = re.compile(r"^(voluntary_ctxt_switches|nonvoluntary_ctxt_switches|Threads|SigQ|TracerPid):\s*(\d+)", re.M)
 _LIMIT = re.compile(r"^(Max [a-z ]+?) {2,}(\S+) +(\S+)", re.M)
