@@ -44,7 +44,10 @@ def calibrate(
         Format, typer.Option("--format", help="terminal: to read; json: the schema; shell: the variables, to source.")
     ] = Format.TERMINAL,
     output: Annotated[
-        Path | None, typer.Option("--output", help="Write to this file, whole or not at all, instead of the screen.")
+        Path | None,
+        typer.Option(
+            "--output", metavar="FILE", help="Write to this file, whole or not at all, instead of the screen."
+        ),
     ] = None,
     debug: Annotated[  # noqa: ARG001  # read from the arguments in main.run
         bool, typer.Option("--debug", help="Show the traceback of an internal error; the same as RANKMUSTER_DEBUG=1.")

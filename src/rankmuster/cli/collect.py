@@ -46,16 +46,19 @@ class CollectStatus(IntEnum):
 
 def collect(
     output: Annotated[
-        Path, typer.Option("--output", help="The bundle to make: a folder, or a file that ends in .tar.zst.")
+        Path,
+        typer.Option("--output", metavar="PATH", help="The bundle to make: a folder, or a file that ends in .tar.zst."),
     ],
     deadline: Annotated[
-        float, typer.Option("--deadline", min=LEAST_SECONDS, help="Seconds for all of it together.")
+        float, typer.Option("--deadline", metavar="SECONDS", min=LEAST_SECONDS, help="Seconds for all of it together.")
     ] = DEADLINE_SECONDS,
     pid: Annotated[
-        list[int] | None, typer.Option("--pid", help="A process of the instance; may be given several times.")
+        list[int] | None,
+        typer.Option("--pid", metavar="PID", help="A process of the instance; may be given several times."),
     ] = None,
     instance: Annotated[
-        str | None, typer.Option("--instance", help="The instance by name, where several run on this node.")
+        str | None,
+        typer.Option("--instance", metavar="NAME", help="The instance by name, where several run on this node."),
     ] = None,
     ras_risk: Annotated[
         RasRisk,
@@ -71,13 +74,22 @@ def collect(
         bool, typer.Option("--stop-confirmed", help="You know that it has stopped: ask for dumps and RAS at once.")
     ] = False,
     metrics_url: Annotated[
-        str | None, typer.Option("--metrics-url", help="The engine's metrics page, where it is not found by itself.")
+        str | None,
+        typer.Option(
+            "--metrics-url", metavar="URL", help="The engine's metrics page, where it is not found by itself."
+        ),
     ] = None,
     look: Annotated[
-        float, typer.Option("--look", min=0.5, max=60.0, help="Seconds between two looks at counters and pages.")
+        float,
+        typer.Option(
+            "--look", metavar="SECONDS", min=0.5, max=60.0, help="Seconds between two looks at counters and pages."
+        ),
     ] = LOOK_SECONDS,
     log_megabytes: Annotated[
-        int, typer.Option("--log-megabytes", min=1, max=1024, help="Of each log, its last so many megabytes.")
+        int,
+        typer.Option(
+            "--log-megabytes", metavar="MEGABYTES", min=1, max=1024, help="Of each log, its last so many megabytes."
+        ),
     ] = LOG_BYTES >> 20,
     addresses: Annotated[
         AddressMode,
@@ -85,10 +97,14 @@ def collect(
     ] = AddressMode.FOREIGN,
     upload: Annotated[
         str | None,
-        typer.Option("--upload", help="Copy the bundle there once it is safe here: s3://BUCKET/PREFIX, file:///PATH."),
+        typer.Option(
+            "--upload",
+            metavar="URL",
+            help="Copy the bundle there once it is safe here: s3://BUCKET/PREFIX, file:///PATH.",
+        ),
     ] = None,
     upload_deadline: Annotated[
-        float, typer.Option("--upload-deadline", min=1.0, help="Seconds for the upload.")
+        float, typer.Option("--upload-deadline", metavar="SECONDS", min=1.0, help="Seconds for the upload.")
     ] = 60.0,
     debug: Annotated[  # noqa: ARG001  # read from the arguments in main.run
         bool, typer.Option("--debug", help="Show the traceback of an internal error; the same as RANKMUSTER_DEBUG=1.")

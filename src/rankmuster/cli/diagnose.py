@@ -40,10 +40,16 @@ def diagnose(
         Format, typer.Option("--format", help="terminal: to read; json: the schema; html: one page; perfetto: a trace.")
     ] = Format.TERMINAL,
     output: Annotated[
-        Path | None, typer.Option("--output", help="Write to this file, whole or not at all, instead of the screen.")
+        Path | None,
+        typer.Option(
+            "--output", metavar="FILE", help="Write to this file, whole or not at all, instead of the screen."
+        ),
     ] = None,
     width: Annotated[
-        int | None, typer.Option("--width", min=NARROWEST, help="Columns for the terminal format; else the screen's.")
+        int | None,
+        typer.Option(
+            "--width", metavar="COLUMNS", min=NARROWEST, help="Columns for the terminal format; else the screen's."
+        ),
     ] = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours; the same as NO_COLOR=1.")] = False,
     debug: Annotated[  # noqa: ARG001  # read from the arguments in main.run, where parsing itself may have failed

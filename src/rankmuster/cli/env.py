@@ -61,14 +61,21 @@ def print_profile(
     torch: Annotated[str, typer.Option("--torch", metavar="VERSION", help="torch's version, like 2.11.")] = "",
     nccl: Annotated[str, typer.Option("--nccl", metavar="VERSION", help="NCCL's version, like 2.28.9.")] = "",
     suspect: Annotated[
-        str, typer.Option("--class", help="The suspected class or sub-kind of fault, for the incident profile.")
+        str,
+        typer.Option(
+            "--class", metavar="CLASS", help="The suspected class or sub-kind of fault, for the incident profile."
+        ),
     ] = "",
     engine: Annotated[Engine | None, typer.Option("--engine", help="The serving engine.")] = None,
-    instance: Annotated[str, typer.Option("--instance", help="The instance's name; it is in every path.")] = "default",
+    instance: Annotated[
+        str, typer.Option("--instance", metavar="NAME", help="The instance's name; it is in every path.")
+    ] = "default",
     incarnation: Annotated[
-        str, typer.Option("--incarnation", help="Which start of it: a time, a job's id, a pod's UID.")
+        str, typer.Option("--incarnation", metavar="NAME", help="Which start of it: a time, a job's id, a pod's UID.")
     ] = "",
-    folder: Annotated[str, typer.Option("--folder", help="Where dumps, pipes and logs go.")] = "/var/log/rankmuster",
+    folder: Annotated[
+        str, typer.Option("--folder", metavar="FOLDER", help="Where dumps, pipes and logs go.")
+    ] = "/var/log/rankmuster",
     window: Annotated[
         float | None,
         typer.Option("--window", metavar="SECONDS", min=0.1, max=MOST_WINDOW, help="Time that the ring must hold."),
@@ -81,7 +88,10 @@ def print_profile(
         Format, typer.Option("--format", help="shell: to source; yaml: for a pod's container; json: the schema.")
     ] = Format.SHELL,
     output: Annotated[
-        Path | None, typer.Option("--output", help="Write to this file, whole or not at all, instead of the screen.")
+        Path | None,
+        typer.Option(
+            "--output", metavar="FILE", help="Write to this file, whole or not at all, instead of the screen."
+        ),
     ] = None,
     debug: Debug = False,  # noqa: ARG001  # read from the arguments in main.run
 ) -> int:
@@ -155,11 +165,16 @@ def _profile(
 @env_app.command("check", short_help="Name contradictions among the variables that are set, with the fix.")
 def check_environment(
     pid: Annotated[
-        int | None, typer.Option("--pid", min=1, max=2**31 - 1, help="A running process: what it was started with.")
+        int | None,
+        typer.Option("--pid", metavar="PID", min=1, max=2**31 - 1, help="A running process: what it was started with."),
     ] = None,
     file: Annotated[
         list[Path] | None,
-        typer.Option("--file", help="A pod's or workload's specification, shell, .env or compose file; may repeat."),
+        typer.Option(
+            "--file",
+            metavar="FILE",
+            help="A pod's or workload's specification, shell, .env or compose file; may repeat.",
+        ),
     ] = None,
     torch: Annotated[
         str, typer.Option("--torch", metavar="VERSION", help="torch's version; of a process it is found.")
@@ -174,7 +189,10 @@ def check_environment(
         CheckFormat, typer.Option("--format", help="terminal: to read; json: the schema.")
     ] = CheckFormat.TERMINAL,
     output: Annotated[
-        Path | None, typer.Option("--output", help="Write to this file, whole or not at all, instead of the screen.")
+        Path | None,
+        typer.Option(
+            "--output", metavar="FILE", help="Write to this file, whole or not at all, instead of the screen."
+        ),
     ] = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> int:
