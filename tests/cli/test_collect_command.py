@@ -228,6 +228,26 @@ def test_an_archive_is_what_the_folder_would_have_been(command: Command, tmp_pat
     assert verdict["instance"] == instance.name
 
 
+def test_a_disk_with_little_room_keeps_what_fits_and_says_so_first(
+    command: Command, program: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "rank.log").write_bytes(b"a line of a log\n" * 20_000)
+    name = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(tmp_path / "rank.log")}
+    with small_instance(environ=name) as instance:
+        done = subprocess.run(
+            ["bash", "-c", 'ulimit -f 64; exec "$0" "$@"', str(program), *options(instance, tmp_path / "bundle")],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    headline = done.stderr.partition("\n  ")[0]
+    assert "no room for all that was found" in headline
+    assert "--output" in headline
+    assert command("bundle", "verify", tmp_path / "bundle").returncode == 0
+
+
 def test_a_disk_with_no_room_says_so_and_nothing_verifies(command: Command, program: Path, tmp_path: Path) -> None:
     script = 'ulimit -f 0; exec "$0" "$@"'
     with small_instance() as instance:

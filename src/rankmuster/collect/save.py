@@ -116,6 +116,8 @@ def save(
         if again.ended:
             notes.append(_vanished(again.target, again.ended))
         _put_instance(own, again.target, now())
+    if store.refused is not None:
+        notes.append(f"no room for all that was found ({store.refused}): name an --output with more, and collect again")
     pieces = store.close()
     of_instance = target is not None and any(piece.collector not in OF_NODE for piece in pieces)
     useful = any(report.files for report in reports)

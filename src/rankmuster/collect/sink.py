@@ -71,6 +71,12 @@ class Store:
         self._bytes = 0
         self._pieces: dict[str, Piece] = {}
         self._folded: set[str] = set()
+        self._refused: str | None = None
+
+    @property
+    def refused(self) -> str | None:
+        """Why there was no room for a piece, of the first that found none; None while there was room for all."""
+        return self._refused
 
     def sink(self, collector: str) -> Sink:
         """A collector's own entrance."""
@@ -113,7 +119,9 @@ class Store:
             earlier = self._pieces.get(name)
             room = self._max_bytes - self._bytes + (earlier.size if earlier else 0)
             if len(data) > room:
-                raise SinkFull(f"the bundle may hold {self._max_bytes} bytes, and {name} with {len(data)} does not fit")
+                raise self._full(
+                    f"the bundle may hold {self._max_bytes} bytes, and {name} with {len(data)} does not fit"
+                )
             target = self.folder / name
             part = target.with_name(f".{target.name}.part")
             try:
@@ -124,13 +132,17 @@ class Store:
             except OSError as error:
                 with contextlib.suppress(OSError):
                     part.unlink()
-                raise SinkFull(f"cannot write {name}: {error.strerror or error}") from error
+                raise self._full(f"cannot write {name}: {error.strerror or error}") from error
             self._bytes += len(data) - (earlier.size if earlier else 0)
             self._folded.add(name.casefold())
             self._pieces[name] = Piece(
                 name, collector, len(data), hashlib.sha256(data).hexdigest(), look_time, rank, host
             )
             return name
+
+    def _full(self, why: str) -> SinkFull:
+        self._refused = self._refused or why
+        return SinkFull(why)
 
     def _free(self, wanted: str) -> str:
         """The name, or the name with a number: two ranks may write files of one name.

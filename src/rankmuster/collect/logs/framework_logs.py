@@ -70,7 +70,7 @@ class FrameworkLogs:
     def _warnings(self, found: Outputs, any_taken: bool) -> list[str]:
         if not found.elsewhere or not any_taken:
             return []
-        return [f"some output goes to {elsewhere(found)} and cannot be read again{_hint(found)}"]
+        return [f"some output cannot be read again{_hint(found)}"]
 
 
 def _hint(found: Outputs) -> str:

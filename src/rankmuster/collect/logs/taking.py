@@ -179,7 +179,8 @@ def _read(source: Source, limit: int, state: Taking, deadline: Deadline, *, with
 
 def outcome(state: Taking, what: str, nothing: str) -> Outcome:
     """In a sentence. `what`: the logs' kind; `nothing`: why there may be none."""
-    trouble = "; ".join(state.trouble[:6]) + (f"; and {len(state.trouble) - 6} more" if len(state.trouble) > 6 else "")
+    told = list(dict.fromkeys(state.trouble))  # ranks that name one file have one trouble with it
+    trouble = "; ".join(told[:6]) + (f"; and {len(told) - 6} more" if len(told) > 6 else "")
     if not state.taken:
         if state.denied:
             return Outcome(Ending.DENIED, f"no {what} may be read: {trouble}; run as the instance's user or as root")
