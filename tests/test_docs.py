@@ -21,6 +21,8 @@ from rankmuster.collect.ras.hazards import HAZARDS
 from rankmuster.collect.registry import tasks
 from rankmuster.collect.sink import Store
 from rankmuster.collect.wishes import LOG_BYTES, LOOK_SECONDS, AddressMode, DumpWish, RasRisk
+from rankmuster.drill.faults import FAULTS
+from rankmuster.drill.plan import Backend
 from rankmuster.environment.check import check
 from rankmuster.environment.contradiction import Severity
 from rankmuster.environment.read_file import read_file
@@ -209,3 +211,9 @@ def test_pods_of_the_recipes_are_sound_and_leave_evidence(tmp_path: Path) -> Non
         assert mounted == {volume["name"] for volume in spec["volumes"]}
     assert pod["spec"]["shareProcessNamespace"]
     assert sidecar["securityContext"]["capabilities"]["add"] == ["SYS_PTRACE", "SYSLOG"]
+
+
+@pytest.mark.parametrize("name", [*FAULTS, *(backend.value for backend in Backend)])
+def test_every_drill_is_documented(name: str) -> None:
+    text = (ROOT / "docs" / "drill.md").read_text(encoding="utf-8")
+    assert re.search(rf"`(--backend )?{name}`", text)

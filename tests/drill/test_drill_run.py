@@ -152,3 +152,13 @@ def test_the_command_runs_faults_one_after_the_other(tmp_path: Path, capsys: pyt
     assert [(line["fault"], line["right"]) for line in lines] == [("none", True), ("kill", True)], lines
     assert status == 0
     assert "2 of 2 named what happened" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["run"], ["run", "stop"], ["run", "stop", "--ranks", "two", "--output", "x"]]
+)
+def test_what_cannot_be_parsed_is_bad_usage_too(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 3
+    assert "usage: python -m rankmuster.drill" in capsys.readouterr().err

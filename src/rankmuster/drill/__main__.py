@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 from rankmuster.collect.wishes import RasRisk
 from rankmuster.drill.faults import FAULTS, fault_named
@@ -66,23 +67,49 @@ def catalogue() -> str:
     return "".join(lines)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Its own exit status for bad usage would be 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(BAD_USAGE, f"{self.prog}: {message}\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m rankmuster.drill", description=__doc__)
+    parser = _Parser(prog="python -m rankmuster.drill", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="the faults there are")
     one = commands.add_parser("run", help="make faults, one job after the other")
     one.add_argument("faults", nargs="+", metavar="FAULT", help="names, or all")
-    one.add_argument("--backend", type=Backend, choices=list(Backend), default=Backend.GLOO)
-    one.add_argument("--ranks", type=int, default=4)
-    one.add_argument("--culprit", type=int, help="the rank that has the fault; else the last but one")
+    backends = "|".join(backend.value for backend in Backend)
+    one.add_argument(
+        "--backend", type=Backend, default=Backend.GLOO, metavar=backends, help="gloo needs no GPU (default)"
+    )
+    one.add_argument("--ranks", type=int, default=4, metavar="N", help="one a GPU with nccl; 4 by default")
+    one.add_argument("--culprit", type=int, metavar="RANK", help="the rank that has the fault; else the last but one")
     one.add_argument("--graph", action="store_true", help="replay the step as a CUDA graph")
-    one.add_argument("--ras-risk", default="", help="settings of collect, by commas; each is tried on the same job")
-    one.add_argument("--collect-option", action="append", default=[], help="more for collect (--collect-option=--x)")
+    one.add_argument(
+        "--ras-risk",
+        default="",
+        metavar="SETTINGS",
+        help="settings of collect, by commas; each is tried on the same job",
+    )
+    one.add_argument(
+        "--collect-option",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="more for collect (--collect-option=--x)",
+    )
     one.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="more for the ranks")
-    one.add_argument("--settle", type=float, help="seconds from the fault to the first look; else the fault's own")
-    one.add_argument("--start-seconds", type=float, default=120.0, help="for a job to serve")
-    one.add_argument("--ras-port", type=int, default=RAS_PORT, help="of the first job")
-    one.add_argument("--output", type=Path, required=True, help="a new folder for jobs, bundles and results")
+    one.add_argument(
+        "--settle", type=float, metavar="SECONDS", help="seconds from the fault to the first look; else the fault's own"
+    )
+    one.add_argument("--start-seconds", type=float, default=120.0, metavar="SECONDS", help="for a job to serve")
+    one.add_argument("--ras-port", type=int, default=RAS_PORT, metavar="PORT", help="of the first job")
+    one.add_argument(
+        "--output", type=Path, required=True, metavar="FOLDER", help="a new folder for jobs, bundles and results"
+    )
     return parser
 
 
