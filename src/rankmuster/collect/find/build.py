@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rankmuster.collect.find import devices, libraries, naming, options, ranks, ray
+from rankmuster.collect.find.device_nodes import handed_in
 from rankmuster.collect.find.places import Places
 from rankmuster.collect.find.ranks import Place
 from rankmuster.collect.find.seen import Seen, Table
@@ -82,7 +83,8 @@ def _process(
     environ = seen.environ or _inherited(around.table, seen, group)
     gpus = around.gpus_of(seen)
     if not gpus and place is not None:
-        gpus = devices.of_local_rank(place.local_rank, devices.visible(environ, around.gpus), around.gpus)
+        nodes = handed_in(around.machine, seen.pid, around.gpus)
+        gpus = devices.of_local_rank(place.local_rank, devices.visible(environ, around.gpus, nodes), around.gpus)
     cwd = around.link(seen.pid, "cwd")
     return ProcessOfInstance(
         pid=seen.pid,

@@ -19,13 +19,17 @@ class Gpu:
     uuid: str | None
 
 
-def visible(environ: Mapping[str, str], gpus: Sequence[Gpu] = ()) -> tuple[Gpu, ...] | None:
-    """The GPUs that the process sees, in its own order; None when nothing restricts it.
+def visible(
+    environ: Mapping[str, str], gpus: Sequence[Gpu] = (), nodes: tuple[Gpu, ...] | None = None
+) -> tuple[Gpu, ...] | None:
+    """The GPUs that the process sees, in its own order; None when nothing restricts it, empty when it is not known.
 
+    `nodes`: those whose device files it has, where that is another set than ours, as `device_nodes.handed_in` has it.
     `gpus`: the node's, to give an index its UUID and the reverse. CUDA orders identical GPUs as NVML does, by bus id,
     unless CUDA_DEVICE_ORDER asks for FASTEST_FIRST among different ones: the index is taken as NVML's.
     """
     inside = _of_container(environ.get("NVIDIA_VISIBLE_DEVICES", ""), gpus)
+    inside = nodes if inside is None else inside
     setting = environ.get("CUDA_VISIBLE_DEVICES")
     if setting is None:
         return inside
