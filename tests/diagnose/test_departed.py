@@ -127,6 +127,28 @@ def test_several_gone_at_once_convict_nobody(gone: tuple[int, ...]) -> None:
     assert culprits(verdict) == []
 
 
+@pytest.mark.parametrize("idle", [False, True])
+@pytest.mark.parametrize("gone", [(0, 1, 2, 3), (1, 2)])
+def test_what_moved_before_ranks_ended_is_no_health(gone: tuple[int, ...], idle: bool) -> None:
+    pages = flat_pages(T0, 20, 500.0, running=0) if idle else steady_pages(T0, 20)
+    ended = [instance(dict.fromkeys(gone, "X")), node(dict.fromkeys(gone, ("S", "gone")))]
+    verdict = verdict_of([*ended, *pages])
+    assert (verdict.class_, culprits(verdict)) == (FaultClass.INCONCLUSIVE, [])
+    assert verdict.progress is (Progress.STOPPED if len(gone) == WORLD else Progress.UNKNOWN)
+    assert "ended while evidence was taken" in (verdict.summary or "")
+
+
+def test_ranks_that_end_after_the_second_look_are_lost_too() -> None:
+    verdict = verdict_of([instance(dict.fromkeys(range(WORLD), "X")), node({}), *steady_pages(T0, 20)])
+    assert (verdict.class_, verdict.progress) == (FaultClass.INCONCLUSIVE, Progress.STOPPED)
+
+
+def test_a_server_that_goes_on_without_them_is_healthy() -> None:
+    ended = [instance(dict.fromkeys((1, 2), "X")), node(dict.fromkeys((1, 2), ("S", "gone")))]
+    verdict = verdict_of([*ended, *steady_pages(T0, 26)])
+    assert (verdict.class_, verdict.progress) == (FaultClass.HEALTHY, Progress.ADVANCING)
+
+
 def test_one_that_went_before_the_others_did_is_told_by_the_looks() -> None:
     states = {2: ("gone", "gone"), 0: ("S", "gone"), 1: ("S", "gone")}
     assert lost(verdict_of([instance(dict.fromkeys((0, 1, 2), "X")), node(states), *STALLED]))

@@ -98,6 +98,7 @@ def first_gone(context: Context) -> Departed | None:
         return None
     one = gone[0]
     there = living(context) | (_alive_since(context, one.seen) if one.seen is not None else frozenset())
+    there -= {each.rank for each in gone if each.seen == one.seen}  # gone by the same look: none of them went first
     if not there >= frozenset(context.world) - {one.rank} or _after_an_alarm(context, one):
         return None
     return one if _missed(context, one) else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankmuster.diagnose import engine_state, inits
+from rankmuster.diagnose import engine_state, inits, outlived
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.engine_state import EngineState, Moves
 from rankmuster.diagnose.finding import Finding, verb
@@ -36,6 +36,17 @@ class ProgressView:
 
 def assess(context: Context, findings: list[Finding]) -> ProgressView:
     """The state at the end of the evidence."""
+    view = _assess(context, findings)
+    ended = outlived.lost(context)
+    if not ended or view.progress not in (Progress.ADVANCING, Progress.SLOW, Progress.IDLE):
+        return view
+    # What moved, or rested, before they ended is no sign of health after it.
+    progress = Progress.STOPPED if set(ended) >= set(context.world) else Progress.UNKNOWN
+    reason = f"{ranks_text(ended)} ended while evidence was taken, and nothing shows that work went on without them"
+    return ProgressView(progress, False, (Plane.PLATFORM,), reason, view.findings)
+
+
+def _assess(context: Context, findings: list[Finding]) -> ProgressView:
     engine = engine_state.assess(context)
     seen = picture(context)
     notes = _notes(context, engine, seen)
