@@ -14,6 +14,8 @@ from flight_job import HEALTHY, STOPPED, UNKNOWN, Job, dump, json_dump, pieces
 
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.flight import told
+from rankmuster.collect.flight.decide import Decision
 from rankmuster.collect.flight.files import DumpFiles
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Ending
@@ -381,3 +383,10 @@ def test_what_it_says_is_plain_json_text(job: Job, store: Store) -> None:
         outcome, _ = job.collect(store, job.scene(assessment=STOPPED))
     assert json.loads(json.dumps(outcome.note)) == outcome.note
     assert pieces(store)
+
+
+def test_what_was_refused_says_what_would_help() -> None:
+    decision = Decision(False, "not asked for dumps: work advances")
+    outcome = told.outcome((), (), decision, {}, {}, {}, asked=False, denied=True)
+    assert "CAP_SYS_PTRACE" in outcome.note
+    assert "CAP_SYS_PTRACE" not in told.outcome((), (), decision, {}, {}, {}, asked=False, denied=False).note

@@ -45,6 +45,11 @@ def outcome(
     if not decision.ask:
         parts.append(decision.note)
     parts.extend(_grouped(missing))
+    if denied:
+        parts.append(
+            "files or pipes were refused: run as the instance's user or as root, in a container with CAP_SYS_PTRACE too "
+            "(the instance's folders are reached through its processes)"
+        )
     if not decision.ask and not own:
         ending = Ending.DECLINED
     elif not own and not others:
