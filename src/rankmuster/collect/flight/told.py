@@ -47,8 +47,8 @@ def outcome(
     parts.extend(_grouped(missing))
     if denied:
         parts.append(
-            "files or pipes were refused: run as the instance's user or as root, in a container with CAP_SYS_PTRACE too "
-            "(the instance's folders are reached through its processes)"
+            "files or pipes were refused: run as the instance's user or as root, in a container with CAP_SYS_PTRACE "
+            "too (the instance's folders are reached through its processes)"
         )
     if not decision.ask and not own:
         ending = Ending.DECLINED
