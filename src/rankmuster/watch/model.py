@@ -1,0 +1,246 @@
+"""The progress of one instance over time: looks in, states and events out. Pure, the clock is the caller's.
+
+A stop is what `diagnose` says is one, after so long as two looks need to show it. Starts get their time, a plane that
+does not speak is never a stop, and what was seen last stands for a while when nobody can see.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from rankmuster.model.fault import Confidence, Progress
+from rankmuster.model.plane import Plane, PlaneReport
+from rankmuster.model.verdict import Suspect, Verdict
+from rankmuster.watch.look import LookResult
+from rankmuster.watch.pauses import Pauses
+from rankmuster.watch.settings import DEFAULTS, WatchSettings
+from rankmuster.watch.speed import Speed, SpeedKind, SpeedView
+
+
+class Event(str, Enum):
+    """What is new at a look; at most one."""
+
+    STOPPED = "stopped"
+    RESUMED = "resumed"
+    SLOW = "slow"
+    SPEED_BACK = "speed back"
+    LOST_SIGHT = "lost sight"  # no plane tells any more
+    RESTARTED = "restarted"  # another incarnation, or counters that begin anew
+    GONE = "gone"  # every process of it has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is known of the instance after one look.
+
+    `since`: monotonic seconds from which it has been in this state. `spoke`: planes that say so; `quiet_planes`: those
+    that are stale or blind, with why. `suspects`: the verdict's, where planes can tell. `incarnation`, `stops`: their
+    numbers since the watch began. `speed`: against its own past.
+    """
+
+    state: Progress
+    since: float
+    reason: str
+    spoke: tuple[Plane, ...]
+    quiet_planes: tuple[PlaneReport, ...]
+    suspects: tuple[Suspect, ...]
+    confidence: Confidence | None
+    event: Event | None
+    incarnation: int
+    stops: int
+    speed: SpeedView
+    verdict: Verdict | None = None
+
+
+AT_WORK = (Progress.ADVANCING, Progress.IDLE, Progress.SLOW)
+
+
+class ProgressModel:
+    """One instance's. `step` is to be called once a look, with rising times."""
+
+    def __init__(self, settings: WatchSettings = DEFAULTS, speed: Speed | None = None) -> None:
+        self._settings = settings
+        self._speed = speed if speed is not None else Speed()
+        self._pauses = Pauses(settings)
+        self._state = Progress.UNKNOWN
+        self._since: float | None = None
+        self._reason = "nothing was seen yet"
+        self._spoke: tuple[Plane, ...] = ()
+        self._confidence: Confidence | None = None
+        self._suspects: tuple[Suspect, ...] = ()
+        self._verdict: Verdict | None = None
+        self._told: float | None = None  # when a plane last told its state
+        self._seen_incarnation = 0
+        self._incarnation = 0
+        self._worked = False  # whether this incarnation has ever produced anything
+        self._first_look: float | None = None  # of this incarnation
+        self._loaded_since: float | None = None
+        self._stops = 0
+        self._resumed: float | None = None
+        self._moving_looks = 0
+        self._gone = False
+        self._moving_since: float | None = None
+        self._slow_told = False
+        self._fell: float | None = None
+
+    @property
+    def habit(self) -> float:
+        """Seconds of this instance's own long pauses, for the next look."""
+        return self._pauses.habit
+
+    def step(self, now: float, view: LookResult) -> Judgement:
+        """Takes one look at `now` (monotonic seconds)."""
+        event = self._begin(now, view)
+        self._pauses.add(view.intervals)
+        self._speed.add(view.intervals)
+        if view.loaded:
+            self._loaded_since = now if self._loaded_since is None else self._loaded_since
+        else:
+            self._loaded_since = None
+        self._worked = self._worked or any(one.worked or one.advanced for one in view.intervals)
+        self._steady(now, view)
+        state, reason = self._wanted(now, view)
+        moved = self._move(now, state, reason, view)
+        return Judgement(
+            state=self._state,
+            since=self._since if self._since is not None else now,
+            reason=self._reason,
+            spoke=self._spoke,
+            quiet_planes=view.quiet_planes,
+            suspects=self._suspects,
+            confidence=self._confidence,
+            event=moved or event,
+            incarnation=self._incarnation,
+            stops=self._stops,
+            speed=self._speed.view(),
+            verdict=self._verdict,
+        )
+
+    def _begin(self, now: float, view: LookResult) -> Event | None:
+        """Another incarnation begins anew; so does a server whose counters fell."""
+        first = self._first_look is None
+        fell = max((one.at for one in view.intervals if one.fell), default=None)
+        again = fell is not None and fell != self._fell
+        self._fell = fell if fell is not None else self._fell
+        other = view.incarnation != self._seen_incarnation
+        self._seen_incarnation = view.incarnation
+        if not (first or other or again):
+            return None
+        if other or first:
+            self._first_look = now
+        self._incarnation += 1
+        self._worked = False
+        self._loaded_since = None
+        self._resumed = None
+        self._gone = False
+        self._moving_looks = 0
+        if self._state is Progress.STOPPED:
+            self._enter(now, Progress.UNKNOWN, "it was started again", view)
+        return None if first else Event.RESTARTED
+
+    def _steady(self, now: float, view: LookResult) -> None:
+        """Without an engine's counters, work that goes on for long is no warm-up."""
+        if view.engine_expected or view.progress is not Progress.ADVANCING:
+            self._moving_since = None
+            return
+        self._moving_since = now if self._moving_since is None else self._moving_since
+        self._worked = self._worked or now - self._moving_since >= self._settings.steady_seconds
+
+    def _wanted(self, now: float, view: LookResult) -> tuple[Progress, str]:
+        """The state that this look speaks for, and why."""
+        if view.gone:
+            return Progress.UNKNOWN, "every process of the instance has ended: there is nothing that could advance"
+        said = view.progress
+        starting = self._starting(now, view)
+        if said is Progress.STOPPED:
+            if starting is not None:
+                return Progress.STARTING, f"{starting}; {view.reason}"
+            return said, view.reason
+        if starting is not None and said is not Progress.IDLE and not (said is Progress.ADVANCING and view.loaded):
+            return Progress.STARTING, starting
+        if said is Progress.SLOW:
+            # Over a window of two minutes a change of load looks the same: `speed` has an hour to compare with.
+            return Progress.ADVANCING, view.reason
+        return said, view.reason
+
+    def _starting(self, now: float, view: LookResult) -> str | None:
+        """Why it may still be starting, None where it has worked or had its time."""
+        if self._worked:
+            return None
+        settings = self._settings
+        began = view.started_at if view.started_at is not None else self._first_look
+        if began is not None and began > now:
+            began = self._first_look
+        if began is not None and now - began < settings.start_seconds:
+            return f"started {now - began:.0f} s ago, and nothing has come of it yet"
+        if self._loaded_since is not None and now - self._loaded_since < settings.first_step_seconds:
+            return f"its first request is {now - self._loaded_since:.0f} s old, and kernels are compiled for it"
+        return None
+
+    def _move(self, now: float, state: Progress, reason: str, view: LookResult) -> Event | None:
+        """From the state it is in to the one that is wanted, with hysteresis."""
+        settings = self._settings
+        known = state is not Progress.UNKNOWN
+        self._told = now if known or self._told is None else self._told
+        if view.gone:
+            before, self._gone = self._gone, True
+            self._enter(now, state, reason, view)
+            return None if before else Event.GONE
+        self._gone = False
+        if self._state is Progress.STOPPED:
+            if state is Progress.STOPPED:
+                self._moving_looks = 0
+                self._stay(state, reason, view)
+                return None
+            self._moving_looks = self._moving_looks + 1 if state in AT_WORK else 0
+            if self._moving_looks < settings.resume_looks:
+                # Not to see it any more is no sign that it goes on.
+                return None
+            self._resumed = now
+            self._enter(now, state, reason, view)
+            return Event.RESUMED
+        if state is Progress.STOPPED:
+            same = self._resumed is not None and now - self._resumed < settings.same_stop_seconds
+            self._moving_looks = 0
+            self._enter(now, state, reason, view)
+            if same:
+                return None
+            self._stops += 1
+            return Event.STOPPED
+        if not known and self._state is not Progress.UNKNOWN:
+            if now - self._told < settings.hold_seconds:
+                return None
+            self._enter(now, state, reason, view)
+            return Event.LOST_SIGHT
+        return self._at_work(now, state, reason, view)
+
+    def _at_work(self, now: float, state: Progress, reason: str, view: LookResult) -> Event | None:
+        """Among the harmless states there is nothing to wait for; slow is one way of advancing."""
+        speed = self._speed.view()
+        if state is Progress.ADVANCING and view.loaded and speed.kind in (SpeedKind.PERSISTENT, SpeedKind.TAIL):
+            self._enter(now, Progress.SLOW, f"slow ({speed.kind.value}): {speed.reason}", view)
+            told, self._slow_told = self._slow_told, True
+            return None if told else Event.SLOW
+        self._enter(now, state, reason, view)
+        if self._slow_told and speed.kind is SpeedKind.USUAL:
+            self._slow_told = False
+            return Event.SPEED_BACK
+        return None
+
+    def _enter(self, now: float, state: Progress, reason: str, view: LookResult) -> None:
+        if state is not self._state or self._since is None:
+            self._since = now
+            self._suspects, self._verdict = (), None
+        self._state = state
+        self._stay(state, reason, view)
+
+    def _stay(self, state: Progress, reason: str, view: LookResult) -> None:
+        self._reason = reason
+        self._spoke = view.spoke
+        self._confidence = view.confidence
+        if state is Progress.STOPPED and view.verdict is not None:
+            # Later looks of the same stop have fewer of the ordinary intervals before it: names stay.
+            if view.verdict.suspects or not self._suspects:
+                self._suspects = view.verdict.suspects
+            self._verdict = view.verdict

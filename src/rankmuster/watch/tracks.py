@@ -1,0 +1,101 @@
+"""The samples of the GPUs, merged from the pieces that each look brings into one track a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankmuster.model.hardware import GpuTrack
+
+COLUMNS = (
+    "sm_percent",
+    "memory_percent",
+    "power_w",
+    "clock_mhz",
+    "nvlink_tx_kib",
+    "nvlink_rx_kib",
+    "pcie_tx_kib",
+    "pcie_rx_kib",
+    "rdma_tx_kib",
+    "rdma_rx_kib",
+)
+SAME_SECONDS = 1e-3
+"""Samples of one GPU that are closer are one sample that came twice."""
+
+Key = tuple[str | None, int]
+
+
+@dataclass(slots=True)
+class _Held:
+    """`time`: monotonic seconds, rising; `values`: shape (columns, samples)."""
+
+    newest: GpuTrack
+    time: NDArray[np.float64]
+    values: NDArray[np.float64]
+    pids: tuple[tuple[int, ...] | None, ...]
+
+
+class Tracks:
+    """Bounded: `most_gpus` GPUs of `most_samples` samples of ten numbers and the pids (about 12 KB a GPU)."""
+
+    def __init__(self, most_gpus: int, most_samples: int) -> None:
+        self._most_gpus = most_gpus
+        self._most_samples = most_samples
+        self._held: dict[Key, _Held] = {}
+
+    def add(self, piece: GpuTrack, shift: float) -> None:
+        """Takes samples; `shift`: what to add to their unix times to reach the monotonic clock."""
+        if not len(piece.time):
+            return
+        time = piece.time + shift
+        values = np.array([getattr(piece, name) for name in COLUMNS], dtype=np.float64)
+        pids = piece.pids
+        key = (piece.host, piece.gpu)
+        held = self._held.get(key)
+        if held is None:
+            if len(self._held) >= self._most_gpus:
+                return
+        elif held.newest.uuid is None or piece.uuid is None or held.newest.uuid == piece.uuid:
+            time = np.concatenate((held.time, time))
+            values = np.concatenate((held.values, values), axis=1)
+            pids = (*held.pids, *pids)
+        # Another UUID under this number is another GPU: what was seen of the one before says nothing of it.
+        if (np.diff(time) < SAME_SECONDS).any():
+            order = np.argsort(time, kind="stable")
+            order = order[np.concatenate(([True], np.diff(time[order]) >= SAME_SECONDS))]
+            time, values, pids = time[order], values[:, order], tuple(pids[index] for index in order)
+        cut = max(len(time) - self._most_samples, 0)
+        self._held[key] = _Held(piece, time[cut:], values[:, cut:], pids[cut:])
+
+    def drop_before(self, oldest: float) -> None:
+        """Forgets samples from before `oldest` (monotonic seconds), and GPUs that have none left."""
+        for key, held in list(self._held.items()):
+            cut = int(np.searchsorted(held.time, oldest))
+            if cut == len(held.time):
+                del self._held[key]
+            elif cut:
+                self._held[key] = _Held(held.newest, held.time[cut:], held.values[:, cut:], held.pids[cut:])
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._held.clear()
+
+    @property
+    def last(self) -> float | None:
+        """Monotonic seconds of the newest sample, None without any."""
+        return max((float(held.time[-1]) for held in self._held.values()), default=None)
+
+    def tracks(self, offset: float) -> tuple[GpuTrack, ...]:
+        """One track a GPU in the order of host and number; `offset`: monotonic to unix seconds."""
+        ordered = sorted(self._held.items(), key=lambda item: (item[0][0] or "", item[0][1]))
+        return tuple(
+            replace(
+                held.newest,
+                time=held.time + offset,
+                pids=held.pids,
+                **dict(zip(COLUMNS, held.values, strict=True)),
+            )
+            for _, held in ordered
+        )

@@ -1,0 +1,206 @@
+"""What was seen lately, bounded in seconds and in number, in the form that `diagnose` reads.
+
+Fed with observations and both clocks as they stood when each was made. Ages go by the monotonic clock; what is handed
+out carries the wall clock as it is now, so that a clock set by hours neither ages evidence nor makes it young.
+
+Memory: at most `most_servers * most_pages` pages (0.7 KB each), `most_gpus` tracks (12 KB each), and `most_lines` of
+every other kind; an instance of eight GPUs and one server at the defaults holds 25 pages and 8 tracks, about 100 KB.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from rankmuster.evidence.bundle import Evidence
+from rankmuster.model.engine import EnginePage
+from rankmuster.model.frameworklog import LogSpan
+from rankmuster.model.hardware import GpuTrack
+from rankmuster.model.instance import InstanceFacts, ManifestFacts
+from rankmuster.model.nccllog import NcclLogFile
+from rankmuster.model.node import NodeState
+from rankmuster.model.plane import Plane
+from rankmuster.model.ras import RasPoll
+from rankmuster.model.stamp import unix
+from rankmuster.watch.clocks import Clocks, stamped
+from rankmuster.watch.processes import merged
+from rankmuster.watch.settings import WatchSettings
+from rankmuster.watch.tracks import Tracks
+
+SAME_SECONDS = 1e-3
+"""Pages of one server that are closer are one page that came twice."""
+
+NOT_KEPT = (LogSpan, NcclLogFile, ManifestFacts)
+"""What tells of whole files: a part of a log that is followed has no span to speak of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One page with its monotonic time."""
+
+    at: float
+    page: EnginePage
+
+
+class Window:
+    """One instance's; several instances have one each. Not for several threads at once."""
+
+    def __init__(self, settings: WatchSettings) -> None:
+        self._settings = settings
+        self.clocks = Clocks(settings.jump_seconds)
+        self._pages: dict[str, list[Loaded]] = {}
+        self._tracks = Tracks(settings.most_gpus, settings.most_samples)
+        self._polls: deque[tuple[float, RasPoll]] = deque(maxlen=settings.most_polls)
+        self._nodes: dict[str | None, tuple[float, NodeState]] = {}
+        self._lines: dict[type, deque[tuple[float, object]]] = {}
+        self._facts: tuple[float, InstanceFacts] | None = None
+        self._spoke: dict[Plane, float] = {}
+        self._failures: dict[Plane, tuple[float, str]] = {}
+        self.incarnations = 0
+
+    def feed(self, now: float, unix_now: float, observation: object, plane: Plane | None = None) -> None:
+        """Takes one observation made at `now` (monotonic seconds) and `unix_now` (the wall clock read with it).
+
+        Times inside it are by the wall clock as it stood then. `plane`: whose word it is, where its type does not tell
+        (a line of a log). A description of another incarnation empties the window: what was seen is of the one before.
+        """
+        self.clocks.tell(now, unix_now)
+        if isinstance(observation, EnginePage):
+            self._take_page(now, observation)
+        elif isinstance(observation, GpuTrack):
+            self._tracks.add(observation, now - unix_now)
+            plane = Plane.HARDWARE
+        elif isinstance(observation, RasPoll):
+            self._polls.append((now, observation))
+            plane = Plane.RAS if observation.answered else None
+        elif isinstance(observation, NodeState):
+            self._take_node(now, unix_now, observation)
+            plane = Plane.PLATFORM
+        elif isinstance(observation, InstanceFacts):
+            self._take_facts(now, observation)
+        elif not isinstance(observation, NOT_KEPT):
+            kept = self._lines.setdefault(type(observation), deque(maxlen=self._settings.most_lines))
+            kept.append((now, observation))
+        if isinstance(observation, EnginePage):
+            plane = Plane.ENGINE
+        if plane is not None:
+            self._spoke[plane] = max(now, self._spoke.get(plane, now))
+
+    def fail(self, now: float, plane: Plane, reason: str) -> None:
+        """Notes that a plane was asked in vain at `now` (monotonic seconds): it is silent, and nothing has stopped."""
+        self._failures[plane] = (now, reason)
+
+    def failure(self, plane: Plane) -> str | None:
+        """Why the plane did not speak when it was asked last, None where it did, or was not asked."""
+        noted = self._failures.get(plane)
+        return noted[1] if noted is not None and noted[0] > self._spoke.get(plane, float("-inf")) else None
+
+    def _take_page(self, now: float, page: EnginePage) -> None:
+        kept = self._pages.get(page.source)
+        if kept is None:
+            if len(self._pages) >= self._settings.most_servers:
+                return
+            kept = self._pages[page.source] = []
+        if any(abs(one.at - now) < SAME_SECONDS and one.page.engine == page.engine for one in kept[-4:]):
+            return
+        insort(kept, Loaded(now, page), key=lambda one: one.at)
+        del kept[: -self._settings.most_pages]
+
+    def _take_node(self, now: float, unix_now: float, state: NodeState) -> None:
+        """Times inside are kept as monotonic ones."""
+        before = self._nodes.get(state.host)
+        if before is None and len(self._nodes) >= self._settings.most_gpus:
+            return
+        self._nodes[state.host] = (
+            now,
+            merged(before[1] if before else None, state, now - unix_now, self._settings.task_looks),
+        )
+
+    def _take_facts(self, now: float, facts: InstanceFacts) -> None:
+        if self._facts is not None and identity(self._facts[1]) != identity(facts):
+            self.clear()
+        if self._facts is None:
+            self.incarnations += 1
+        self._facts = (now, facts)
+
+    def clear(self) -> None:
+        """Forgets everything but the clocks."""
+        self._pages.clear()
+        self._tracks.clear()
+        self._polls.clear()
+        self._nodes.clear()
+        self._lines.clear()
+        self._spoke.clear()
+        self._failures.clear()
+        self._facts = None
+
+    def advance(self, now: float, unix_now: float) -> None:
+        """Tells the time before a look: drops what is too old."""
+        self.clocks.tell(now, unix_now)
+        oldest = now - self._settings.window_seconds
+        for source, pages in list(self._pages.items()):
+            while pages and pages[0].at < oldest:
+                del pages[0]
+            if not pages:
+                del self._pages[source]
+        self._tracks.drop_before(oldest)
+        _drop(self._polls, now - self._settings.poll_seconds)
+        for kind, lines in list(self._lines.items()):
+            _drop(lines, now - self._settings.line_seconds)
+            if not lines:
+                del self._lines[kind]
+        self._nodes = {host: kept for host, kept in self._nodes.items() if kept[0] >= oldest}
+
+    @property
+    def facts(self) -> InstanceFacts | None:
+        """The newest description of the instance."""
+        return self._facts[1] if self._facts else None
+
+    @property
+    def pages(self) -> Mapping[str, list[Loaded]]:
+        """The pages of each server in order of time, its newest last."""
+        return self._pages
+
+    @property
+    def spoke(self) -> Mapping[Plane, float]:
+        """When each plane spoke last, monotonic seconds; planes that never did in this incarnation are not in it."""
+        return self._spoke
+
+    def nodes(self) -> tuple[NodeState, ...]:
+        """The newest of what each node said of its processes; times are monotonic."""
+        return tuple(state for _, state in self._nodes.values())
+
+    def evidence(self, now: float, pages: Iterable[tuple[float, EnginePage]] | None = None) -> Evidence:
+        """The window as `diagnose` reads it; `pages`: these with their monotonic times, instead of all."""
+        offset = self.clocks.offset or 0.0
+        if pages is None:
+            pages = ((one.at, one.page) for every in self._pages.values() for one in every)
+        kinds: dict[type, tuple[object, ...]] = {}
+        kinds[EnginePage] = tuple(_dated(page, at + offset) for at, page in pages)
+        kinds[GpuTrack] = self._tracks.tracks(offset)
+        kinds[RasPoll] = tuple(replace(poll, time=unix(at + offset), stamp=None) for at, poll in self._polls)
+        kinds[NodeState] = tuple(merged(None, state, offset, self._settings.task_looks) for state in self.nodes())
+        if self._facts is not None:
+            kinds[InstanceFacts] = (replace(self._facts[1], last_look=now + offset),)
+        for kind, lines in self._lines.items():
+            kinds[kind] = tuple(stamped(line, at + offset) for at, line in lines)
+        return Evidence({kind: found for kind, found in kinds.items() if found})
+
+
+def identity(facts: InstanceFacts) -> Hashable:
+    """What tells one incarnation from the next: what the platform says, else its processes."""
+    processes = frozenset((process.rank, process.host, process.pid) for process in facts.processes)
+    return facts.instance, facts.incarnation, facts.incarnation is not None or processes
+
+
+def _dated(page: EnginePage, at: float) -> EnginePage:
+    """Sources that differ by their time alone are pages of one server; without any difference `diagnose` cannot tell
+    whether one server has many pages or many servers one."""
+    return EnginePage(f"{page.source}@{at:.3f}", unix(at), page.engine, page.streams)
+
+
+def _drop(kept: deque[tuple[float, RasPoll]] | deque[tuple[float, object]], oldest: float) -> None:
+    while kept and kept[0][0] < oldest:
+        kept.popleft()
