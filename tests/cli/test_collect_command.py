@@ -289,3 +289,10 @@ def test_bad_usage_begins_nothing(command: Command, tmp_path: Path, wrong: list[
     assert done.returncode == 3
     assert wrong[0] in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_deadline_counts_from_the_start_of_the_program() -> None:
+    code = "import time; time.sleep(1); from rankmuster.cli.collect import _seconds_since_start as s; print(s())"
+    started = time.monotonic()
+    told = float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    assert 1.0 <= told <= time.monotonic() - started + 0.02  # a tick of the kernel is 0.01 s

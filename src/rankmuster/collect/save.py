@@ -37,6 +37,9 @@ CLOSE_SHARE = 0.06
 CLOSE_SECONDS = 1.2
 """Kept back of the deadline to close the bundle and, for an archive, to pack: this share, at least so many seconds."""
 
+LEAST_SECONDS = 1.0
+"""What is left at least, however slowly the program began: the process table and one look at the counters."""
+
 OF_NODE = frozenset({"hardware", "network", "kernel", "platform"})
 """Collectors that speak of the node whether or not an instance runs on it."""
 
@@ -47,13 +50,15 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`output`: the bundle to make. `deadline_seconds`: for all of it."""
+    """`output`: the bundle to make. `deadline_seconds`: for all of it, of which `spent_seconds` went before the work
+    began: a program starts slowly on a node whose processors are all busy."""
 
     output: Path
     deadline_seconds: float
     pids: tuple[int, ...] = ()
     instance: str | None = None
     wishes: Wishes = field(default_factory=Wishes)
+    spent_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ def save(
     """
     machine = machine or Machine()
     begun, started = clock(), now()
-    deadline = Deadline.after(request.deadline_seconds, clock)
+    deadline = Deadline.after(max(request.deadline_seconds - request.spent_seconds, LEAST_SECONDS), clock)
     try:
         staging = open_staging(request.output)
     except OutputRefused as error:
