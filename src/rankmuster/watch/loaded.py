@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from rankmuster.diagnose.engine_series import grew
+from rankmuster.diagnose.engine_series import changed, grew
 from rankmuster.diagnose.engine_state import SECONDARY
 from rankmuster.model.engine import EnginePage, EngineStream
 from rankmuster.watch.window import Loaded
@@ -22,7 +22,8 @@ class Interval:
     were counted, 0 where the page does not say. `tokens`: by how much the
     counter of produced tokens rose, else that of steps; None where the page has neither, or it fell. `advanced`:
     whether any counter rose. `loaded`: whether the newer page shows a request. `worked`: whether any of its counters
-    is above zero, so that this server has worked since it was started. `fell`: whether one fell.
+    is above zero, so that this server has worked since it was started. `fell`: whether one fell. `stirred`: whether a
+    gauge changed.
     """
 
     name: Name
@@ -35,6 +36,7 @@ class Interval:
     worked: bool
     fell: bool
     prompts: float = 0.0
+    stirred: bool = False
 
 
 def load_of(stream: EngineStream) -> float:
@@ -70,13 +72,20 @@ def since_load(servers: Mapping[str, list[Loaded]]) -> Iterator[tuple[float, Eng
 
 
 def _start(points: list[tuple[int, EngineStream]]) -> int:
-    """Index of the page with which the load came that nothing has served since; 0 for all pages."""
+    """Index of the page from which flat counters count; 0 for all pages.
+
+    That is the page with which the load came that nothing has served since, or the one up to which gauges changed
+    while no counter did: a prefill that was at work until then.
+    """
     position = len(points) - 1
     if not load_of(points[position][1]):
         return 0
     while position > 0 and load_of(points[position - 1][1]):
-        if grew(points[position - 1][1], points[position][1]):
+        before, after = points[position - 1][1], points[position][1]
+        if grew(before, after):
             return 0
+        if changed(before.gauges, after.gauges):
+            return points[position][0]
         position -= 1
     if position > 0 and grew(points[position - 1][1], points[position][1]):
         # It advanced between the last page without load and the first with one: both count.
@@ -116,7 +125,9 @@ def _interval(
     tokens = None if fell else _produced(risen)
     prompts = max((v for key, v in risen.items() if any(part in key for part in SECONDARY)), default=0.0)
     advanced = grew(earlier, stream)
-    return Interval(name, last.at, last.at - before.at, running, tokens, advanced, loaded, worked, fell, prompts)
+    stirred = changed(earlier.gauges, stream.gauges)
+    seconds = last.at - before.at
+    return Interval(name, last.at, seconds, running, tokens, advanced, loaded, worked, fell, prompts, stirred)
 
 
 def _produced(risen: Mapping[str, float]) -> float | None:

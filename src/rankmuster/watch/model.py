@@ -159,6 +159,8 @@ class ProgressModel:
             return said, view.reason
         if starting is not None and said is not Progress.IDLE and not (said is Progress.ADVANCING and view.loaded):
             return Progress.STARTING, starting
+        if said is Progress.UNKNOWN and any(one.stirred and one.loaded for one in view.intervals):
+            return Progress.ADVANCING, "its gauges change while no counter does: perhaps a long prefill"
         if said is Progress.SLOW:
             # Over a window of two minutes a change of load looks the same: `speed` has an hour to compare with.
             return Progress.ADVANCING, view.reason
