@@ -1,0 +1,172 @@
+"""Feeds signals through the real window, look and model as fast as they go, and tells what came of it.
+
+Signals are synthetic (`synthetic`) or those of a capture, by their stamps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rankmuster.evidence.bundle import Evidence
+from rankmuster.model.engine import EnginePage
+from rankmuster.model.hardware import GpuTrack
+from rankmuster.model.instance import InstanceFacts
+from rankmuster.model.plane import Plane
+from rankmuster.model.ras import RasPoll
+from rankmuster.model.stamp import StampKind
+from rankmuster.watch.look import look
+from rankmuster.watch.model import Event, Judgement, ProgressModel
+from rankmuster.watch.settings import DEFAULTS, WatchSettings
+from rankmuster.watch.synthetic import HOST, EngineKind, Moment, Plan, StopKind, moments
+from rankmuster.watch.tracks import COLUMNS
+from rankmuster.watch.traffic import Traffic, requests, seconds_of
+from rankmuster.watch.window import Window
+
+ALARMS = (Event.STOPPED, Event.SLOW)
+"""Events that call somebody."""
+
+WARM_SECONDS = 150.0
+"""Watched before a stop is injected: more than the window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One look's judgement with its time."""
+
+    now: float
+    judgement: Judgement
+
+
+def replay(looks: Iterable[Moment], expected: frozenset[Plane], settings: WatchSettings = DEFAULTS) -> Iterator[Judged]:
+    """Judges look after look."""
+    window, model = Window(settings), ProgressModel(settings)
+    for moment in looks:
+        for observation in moment.observations:
+            window.feed(moment.now, moment.unix, observation)
+        for plane in moment.failures:
+            window.fail(moment.now, plane, "no answer")
+        window.advance(moment.now, moment.unix)
+        view = look(window, settings, moment.now, habit=model.habit, expected=expected)
+        yield Judged(moment.now, model.step(moment.now, view))
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What a time without any fault brought: alarms with their time and reason, and how many looks found each state."""
+
+    alarms: tuple[tuple[float, str, str], ...]
+    states: dict[str, int]
+    looks: int
+
+
+def day(plan: Plan, seconds: int, seed: int, settings: WatchSettings = DEFAULTS) -> Day:
+    """Traffic without a fault: every alarm is a false one."""
+    rng = np.random.default_rng(seed)
+    arrivals = requests(plan.traffic, seconds, rng)
+    ticks = seconds_of(plan.traffic, arrivals, seconds, np.random.default_rng(seed + 1))
+    alarms: list[tuple[float, str, str]] = []
+    states: dict[str, int] = {}
+    looks = 0
+    for one in replay(moments(plan, ticks, np.random.default_rng(seed + 2)), plan.planes, settings):
+        looks += 1
+        state = one.judgement.state.value
+        states[state] = states.get(state, 0) + 1
+        if one.judgement.event in ALARMS:
+            alarms.append((one.now, one.judgement.event.value, one.judgement.reason))
+    return Day(tuple(alarms), states, looks)
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """One stop. `seconds`: from when it held up a request to the event, None where none came within `patience`.
+
+    `early`: an alarm came before the fault. `visible`: whether the planes that were watched could show it at all.
+    `named`: whether the culprit was named, None where the fault has none.
+    """
+
+    seconds: float | None
+    early: bool
+    visible: bool
+    named: bool | None
+
+
+def inject(plan: Plan, seed: int, patience: float = 45.0, settings: WatchSettings = DEFAULTS) -> Injected | None:
+    """A stop at a random moment of the traffic; None where no request came any more that it could hold up."""
+    rng = np.random.default_rng(seed)
+    fault_at = float(rng.uniform(WARM_SECONDS + 60, 1800))
+    length = int(fault_at) + (4 * 3600 if plan.traffic is Traffic.HOURLY else 600)
+    arrivals = requests(plan.traffic, length, rng)
+    # The first pass is the truth: when the fault holds somebody up, and what the engine's gauges show then.
+    begins = shown = None
+    for second in seconds_of(plan.traffic, arrivals, length, np.random.default_rng(seed + 1), fault_at):
+        if second.stopped:
+            begins, shown = max(second.at - 1, fault_at), second.shown_running + second.shown_waiting
+            break
+    if begins is None:
+        return None
+    length = int(begins + patience) + 2
+    plan = replace(plan, looks_from=max(begins - WARM_SECONDS, 0.0))
+    ticks = seconds_of(plan.traffic, arrivals, length, np.random.default_rng(seed + 1), fault_at)
+    early = False
+    for one in replay(moments(plan, ticks, np.random.default_rng(seed + 2)), plan.planes, settings):
+        if one.judgement.event is not Event.STOPPED:
+            continue
+        if one.now < begins:
+            early = True
+            continue
+        culprits = [suspect.rank for suspect in one.judgement.suspects if suspect.role.value == "culprit"]
+        named = None if plan.stop in (StopKind.LINK, StopKind.ENGINE) else culprits == [plan.culprit]
+        return Injected(one.now - begins, early, _visible(plan, shown), named)
+    return Injected(None, early, _visible(plan, shown), None)
+
+
+def _visible(plan: Plan, shown: int | None) -> bool:
+    """Whether these planes can show this stop: an engine's gauges follow its steps, GPUs spin in most kinds."""
+    by_engine = Plane.ENGINE in plan.planes and bool(shown) and plan.engine is not EngineKind.SGLANG_OLD
+    by_hardware = Plane.HARDWARE in plan.planes and plan.stop is not StopKind.ENGINE
+    return by_engine or by_hardware or plan.stop is StopKind.FROZEN
+
+
+def captured(evidence: Evidence, period: float = DEFAULTS.period) -> Iterator[Moment]:
+    """A capture's pages, samples and polls in the order of their unix times, as looks a period apart.
+
+    What carries no unix time comes with the last look: lines of logs, and what was found out afterwards.
+    """
+    timed: list[tuple[float, object]] = []
+    for page in evidence.of(EnginePage):
+        if page.time is not None and page.time.kind is StampKind.UNIX:
+            timed.append((page.time.seconds, replace(page, source="engine/server")))
+    for poll in evidence.of(RasPoll):
+        if poll.time is not None and poll.time.kind is StampKind.UNIX:
+            timed.append((poll.time.seconds, poll))
+    for track in evidence.of(GpuTrack):
+        timed += [(float(at), _sample(track, index)) for index, at in enumerate(track.time)]
+    if not timed:
+        return
+    timed.sort(key=lambda item: item[0])
+    first = timed[0][0]
+    facts = [
+        replace(one, processes=tuple(replace(p, exit_code=None, exited_at=None, state=None) for p in one.processes))
+        for one in evidence.of(InstanceFacts)[-1:]
+    ]
+    due = first
+    held: list[object] = list(facts)
+    for at, observation in timed:
+        while at > due:
+            yield Moment(due - first, due, tuple(held))
+            held = []
+            due += period
+        held.append(observation)
+    yield Moment(due - first, due, tuple(held))
+
+
+def _sample(track: GpuTrack, index: int) -> GpuTrack:
+    part = slice(index, index + 1)
+    columns = {name: getattr(track, name)[part] for name in COLUMNS}
+    return replace(track, time=track.time[part], pids=track.pids[part], **columns)
+
+
+__all__ = ["HOST", "Day", "Injected", "Judged", "captured", "day", "inject", "replay"]
