@@ -209,3 +209,34 @@ def test_the_kernel_may_know_how_it_ended() -> None:
 def test_all_alive_and_moving_is_healthy() -> None:
     verdict = verdict_of([instance({}), node({}), *steady_pages(T0, 20)])
     assert verdict.class_ is FaultClass.HEALTHY
+
+
+def nodes(apart: float) -> list[Blob]:
+    """Ranks 0 and 1 are looked at `apart` seconds before the node of ranks 2 and 3, where 2 is gone."""
+    files = []
+    for name, ranks, at in (("a", (0, 1), LOOK - apart), ("b", (2, 3), LOOK)):
+        document = json.loads(node({2: ("gone", "gone")}).data)
+        tasks = [task for task in document["tasks"] if task["rank"] in ranks]
+        document |= {"looks": [at - 3, at], "tasks": tasks}
+        files.append(Blob(f"node-{name}/platform/node.json", json.dumps(document).encode()))
+    return files
+
+
+@pytest.mark.parametrize(("apart", "named"), [(-60, [2]), (2, [2]), (60, [])])
+def test_a_node_that_was_looked_at_before_says_nothing_of_its_ranks_later(apart: float, named: list[int]) -> None:
+    verdict = verdict_of([instance({}), *nodes(apart), *STALLED])
+    assert culprits(verdict) == named
+
+
+def test_a_dead_process_that_was_replaced_is_not_its_rank() -> None:
+    document = json.loads(node({}).data)
+    dead = {"pid": 4, "rank": 2, "role": "worker", "looks": [{"state": "Z", "exit_code": -9}] * 2}
+    for tasks in ([*document["tasks"], dead], [dead, *document["tasks"]]):
+        blob = Blob("platform/node.json", json.dumps({**document, "tasks": tasks}).encode())
+        assert culprits(verdict_of([instance({}), blob, *STALLED])) == []
+
+
+def test_a_ranks_helper_is_not_its_rank() -> None:
+    document = json.loads(node({}).data)
+    document["tasks"].append({"pid": 4, "rank": 2, "role": "helper", "looks": [{"state": "T"}] * 2})
+    assert culprits(verdict_of([instance({}), Blob("platform/node.json", json.dumps(document).encode())])) == []

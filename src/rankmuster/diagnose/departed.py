@@ -47,6 +47,16 @@ class Watched:
         """Whether it had ended at the last look."""
         return self.task.looks[-1].state in ENDED
 
+    @property
+    def alive(self) -> bool:
+        """Whether it was known to live at the last look: a state that could not be read says neither."""
+        return self.task.looks[-1].state in ALIVE
+
+    @property
+    def stands_for(self) -> tuple[bool, bool]:
+        """Of several processes with one rank in one file, the greatest is that rank's: a dead one was replaced."""
+        return (not self.ended, self.task.role == "worker")
+
 
 @once
 def watched(context: Context) -> tuple[Watched, ...]:
@@ -54,12 +64,15 @@ def watched(context: Context) -> tuple[Watched, ...]:
     found: dict[int, Watched] = {}
     states = context.evidence.of(NodeState)
     for state in sorted(states, key=lambda state: (state.looks[-1] if state.looks else 0.0, state.source)):
+        here: dict[int, Watched] = {}
         for task in state.tasks:
             rank = task.rank
             if rank is None and task.role == "worker":
                 rank = context.roster.of_process(state.host, task.pid)
             if rank is not None and task.looks:
-                found[rank] = Watched(rank, task, state.source)
+                one = Watched(rank, task, state.source)
+                here[rank] = max(one, here.get(rank, one), key=lambda each: each.stands_for)
+        found |= here
     return tuple(found[rank] for rank in sorted(found))
 
 
@@ -79,14 +92,23 @@ def departed(context: Context) -> Mapping[int, Departed]:
     return {rank: found[rank] for rank in sorted(found) if context.job.rank(rank).exited_at is None}
 
 
-def living(context: Context) -> frozenset[int]:
-    """Ranks that a collector saw alive at its last look, and that nobody reports as ended."""
-    alive = {each.rank for each in watched(context) if each.task.looks[-1].state in ALIVE}
-    for process in context.facts.processes if context.facts is not None else ():
-        if process.state is not None and process.state not in ENDED:
-            alive.add(process.rank)
-        elif process.state in ENDED:
-            alive.discard(process.rank)
+def _listed_alive(context: Context) -> frozenset[int]:
+    """Ranks of which the instance's own list has a living process."""
+    processes = context.facts.processes if context.facts is not None else ()
+    return frozenset(process.rank for process in processes if process.state in ALIVE)
+
+
+def living(context: Context, since: float | None) -> frozenset[int]:
+    """Ranks that a collector saw alive at its last look, no earlier than `since` (unix seconds, None: whenever), and
+    that nobody reports as ended.
+
+    The instance's own list counts for ranks that no look tells of: it has one time for all nodes that were merged.
+    """
+    seen = watched(context)
+    told = {each.rank for each in seen if each.alive or each.ended}
+    alive = {each.rank for each in seen if each.alive and (since is None or each.task.looks[-1].time >= since)}
+    alive |= _listed_alive(context) - told
+    alive -= departed(context).keys()
     return frozenset(rank for rank in alive if context.job.rank(rank).exit_code is None)
 
 
@@ -97,7 +119,9 @@ def first_gone(context: Context) -> Departed | None:
     if not gone or len(context.world) < 2 or context.roster.world_size not in (None, len(context.world)):
         return None
     one = gone[0]
-    there = living(context) | (_alive_since(context, one.seen) if one.seen is not None else frozenset())
+    # A node that was looked at well before says nothing of its ranks at that time.
+    since = None if one.seen is None else one.seen - context.limits.aftershock_seconds
+    there = living(context, since) | (_alive_since(context, one.seen) if one.seen is not None else frozenset())
     there -= {each.rank for each in gone if each.seen == one.seen}  # gone by the same look: none of them went first
     if not there >= frozenset(context.world) - {one.rank} or _after_an_alarm(context, one):
         return None

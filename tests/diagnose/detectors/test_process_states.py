@@ -149,3 +149,11 @@ def test_a_stopped_engine_is_told_and_accuses_no_rank():
     verdict = verdict_of([instance(2), Blob(blob.path, json.dumps(document).encode())])
     assert culprits(verdict) == []
     assert "Process 77 (VLLM::EngineCore) of the instance is stopped" in said(verdict)
+
+
+@pytest.mark.parametrize("look", ["T", {"state": "Z", "exit_code": -9}])
+def test_peers_whose_state_nobody_could_read_separate_nobody(look):
+    verdict = verdict_of([instance(), node(all_but(2, (look, look), ("?", "?")))])
+    assert culprits(verdict) == []
+    assert "0, 1, 3 are not" not in said(verdict)
+    assert "still there" not in said(verdict)

@@ -6,12 +6,11 @@ Blind to what a process that runs does: a wait inside a kernel launch and an end
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.departed import Watched, watched
-from rankmuster.diagnose.ends import AFTER_SHOCK_SIGNALS
+from rankmuster.diagnose.ends import AFTER_SHOCK_SIGNALS, code_text
 from rankmuster.diagnose.finding import Finding, accuse, counted, verb
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.node import CgroupLook, NodeState, NodeTask, TaskState
@@ -40,7 +39,7 @@ def _stopped(context: Context, workers: list[Watched]) -> list[Finding]:
     if not stopped:
         return []
     ranks = tuple(worker.rank for worker in stopped)
-    others = tuple(w.rank for w in workers if w not in stopped and not w.ended)
+    others = tuple(worker.rank for worker in workers if worker.rank not in ranks and worker.alive)
     seconds = min(worker.task.seconds for worker in stopped)
     statement = (
         f"{ranks_text(ranks).capitalize()}: the process is stopped by a signal (state T) at every look, "
@@ -48,7 +47,9 @@ def _stopped(context: Context, workers: list[Watched]) -> list[Finding]:
     )
     evidence = tuple(dict.fromkeys(worker.source for worker in stopped))
     if not others:
-        statement += ": all processes seen here are, so somebody has suspended them (Slurm's preemption, kill -STOP)"
+        statement += (
+            ": all processes whose state is known are, so somebody has suspended them (Slurm's preemption, kill -STOP)"
+        )
         return [Finding(NAME, Plane.PLATFORM, statement, evidence)]
     statement += f", while {ranks_text(others)} {verb(others, 'is', 'are')} not. SIGCONT lets it run again"
     few = len(ranks) <= len(others)
@@ -89,7 +90,7 @@ def _stopped_beside(context: Context, states: Iterable[NodeState]) -> list[Findi
 def _ended(context: Context, workers: list[Watched]) -> list[Finding]:
     """Ranks that had ended while the others of the node were still there."""
     ended = [worker for worker in workers if worker.ended]
-    living = tuple(worker.rank for worker in workers if not worker.ended)
+    living = tuple(worker.rank for worker in workers if worker.alive)
     if not ended:
         return []
     ranks = tuple(worker.rank for worker in ended)
@@ -121,12 +122,7 @@ def _how(task: NodeTask) -> str:
     code = task.exit_code
     if code is None:
         return "not there any more" if task.looks[-1].state is TaskState.GONE else "how is not said"
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"
+    return code_text(code) if code >= 0 else f"killed by {code_text(code)}"
 
 
 def _stuck(workers: list[Watched]) -> list[Finding]:
