@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO ?= examples/rank-stops-calling
 PYTEST_ARGS ?= -n auto
 
-.PHONY: all help demo test test-real bench check format format-check lint types imports clean
+.PHONY: all help demo test test-real bench watch-replay check format format-check lint types imports clean
 
 all: $(STAMP) ## make .venv and install the program with its tools
 
@@ -49,6 +49,9 @@ test-real: $(VENV)/.real ## run the tests with real torch processes (CPU, gloo),
 
 bench: $(STAMP) ## time and memory of the command per case
 	$(BIN)/python benchmarks/diagnose_cases.py
+
+watch-replay: $(STAMP) ## replay synthetic hours, stops and the cases through the watch (about 15 minutes)
+	$(BIN)/python tools/replay_watch.py --cases tests/cases --output docs/measured/watch-replay.json
 
 check: format-check lint types imports test ## everything that must hold before a commit
 

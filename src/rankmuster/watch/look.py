@@ -55,6 +55,11 @@ class LookResult:
     confidence: Confidence | None = None
     engine_expected: bool = True
 
+    @property
+    def all_spin(self) -> bool:
+        """Whether every GPU that is seen spins without traffic."""
+        return bool(self.doing) and all(doing is Doing.SPINNING for doing in self.doing.values())
+
 
 def look(
     window: Window,

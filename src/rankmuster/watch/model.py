@@ -159,6 +159,9 @@ class ProgressModel:
             return said, view.reason
         if starting is not None and said is not Progress.IDLE and not (said is Progress.ADVANCING and view.loaded):
             return Progress.STARTING, starting
+        if said is Progress.UNKNOWN and self._worked and view.all_spin:
+            # At a start that is a warm-up. Later gauges of engines that set them with each step do not show who waits.
+            return Progress.STOPPED, f"{view.reason}; yet it has worked before: this is no start"
         if said is Progress.UNKNOWN and any(one.stirred and one.loaded for one in view.intervals):
             return Progress.ADVANCING, "its gauges change while no counter does: perhaps a long prefill"
         if said is Progress.SLOW:
@@ -171,14 +174,20 @@ class ProgressModel:
         if self._worked:
             return None
         settings = self._settings
+        if view.loaded is not None:
+            # The server answers, which engines do not before they are ready.
+            return self._first_step(now)
         began = view.started_at if view.started_at is not None else self._first_look
         if began is not None and began > now:
             began = self._first_look
         if began is not None and now - began < settings.start_seconds:
             return f"started {now - began:.0f} s ago, and nothing has come of it yet"
-        if self._loaded_since is not None and now - self._loaded_since < settings.first_step_seconds:
-            return f"its first request is {now - self._loaded_since:.0f} s old, and kernels are compiled for it"
         return None
+
+    def _first_step(self, now: float) -> str | None:
+        if self._loaded_since is None or now - self._loaded_since >= self._settings.first_step_seconds:
+            return None
+        return f"its first request is {now - self._loaded_since:.0f} s old, and kernels are compiled for it"
 
     def _move(self, now: float, state: Progress, reason: str, view: LookResult) -> Event | None:
         """From the state it is in to the one that is wanted, with hysteresis."""

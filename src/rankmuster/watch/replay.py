@@ -28,8 +28,11 @@ from rankmuster.watch.window import Window
 ALARMS = (Event.STOPPED, Event.SLOW)
 """Events that call somebody."""
 
-WARM_SECONDS = 150.0
+WARM_SECONDS = 300.0
 """Watched before a stop is injected: more than the window."""
+
+WARM_LONGER = {Traffic.BURSTY: 900.0, Traffic.LONG_PREFILL: 900.0, Traffic.HOURLY: 4200.0}
+"""... and so long that there was traffic before, as there is in any watch that is older than an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,31 +87,36 @@ class Injected:
     """One stop. `seconds`: from when it held up a request to the event, None where none came within `patience`.
 
     `early`: an alarm came before the fault. `visible`: whether the planes that were watched could show it at all.
-    `named`: whether the culprit was named, None where the fault has none.
+    `named`: whether the culprit was named, None where the fault has none. `starting`: the incarnation had not produced
+    a token yet, so that a stop and a start look alike for a while.
     """
 
     seconds: float | None
     early: bool
     visible: bool
     named: bool | None
+    starting: bool
 
 
 def inject(plan: Plan, seed: int, patience: float = 45.0, settings: WatchSettings = DEFAULTS) -> Injected | None:
     """A stop at a random moment of the traffic; None where no request came any more that it could hold up."""
     rng = np.random.default_rng(seed)
-    fault_at = float(rng.uniform(WARM_SECONDS + 60, 1800))
-    length = int(fault_at) + (4 * 3600 if plan.traffic is Traffic.HOURLY else 600)
+    warm = WARM_LONGER.get(plan.traffic, WARM_SECONDS)
+    fault_at = warm + float(rng.uniform(60, 1800))
+    length = int(fault_at) + (4 * 3600 if plan.traffic is Traffic.HOURLY else 1200)
     arrivals = requests(plan.traffic, length, rng)
     # The first pass is the truth: when the fault holds somebody up, and what the engine's gauges show then.
     begins = shown = None
+    starting = False
     for second in seconds_of(plan.traffic, arrivals, length, np.random.default_rng(seed + 1), fault_at):
         if second.stopped:
             begins, shown = max(second.at - 1, fault_at), second.shown_running + second.shown_waiting
+            starting = not second.generated
             break
     if begins is None:
         return None
     length = int(begins + patience) + 2
-    plan = replace(plan, looks_from=max(begins - WARM_SECONDS, 0.0))
+    plan = replace(plan, looks_from=max(begins - warm, 0.0))
     ticks = seconds_of(plan.traffic, arrivals, length, np.random.default_rng(seed + 1), fault_at)
     early = False
     for one in replay(moments(plan, ticks, np.random.default_rng(seed + 2)), plan.planes, settings):
@@ -119,15 +127,15 @@ def inject(plan: Plan, seed: int, patience: float = 45.0, settings: WatchSetting
             continue
         culprits = [suspect.rank for suspect in one.judgement.suspects if suspect.role.value == "culprit"]
         named = None if plan.stop in (StopKind.LINK, StopKind.ENGINE) else culprits == [plan.culprit]
-        return Injected(one.now - begins, early, _visible(plan, shown), named)
-    return Injected(None, early, _visible(plan, shown), None)
+        return Injected(one.now - begins, early, _visible(plan, shown), named, starting)
+    return Injected(None, early, _visible(plan, shown), None, starting)
 
 
 def _visible(plan: Plan, shown: int | None) -> bool:
     """Whether these planes can show this stop: an engine's gauges follow its steps, GPUs spin in most kinds."""
     by_engine = Plane.ENGINE in plan.planes and bool(shown) and plan.engine is not EngineKind.SGLANG_OLD
     by_hardware = Plane.HARDWARE in plan.planes and plan.stop is not StopKind.ENGINE
-    return by_engine or by_hardware or plan.stop is StopKind.FROZEN
+    return by_engine or by_hardware
 
 
 def captured(evidence: Evidence, period: float = DEFAULTS.period) -> Iterator[Moment]:

@@ -78,12 +78,13 @@ def moments(plan: Plan, seconds: Iterator[Second], rng: Generator) -> Iterator[M
         pcie += spin.pcie
         if second.at < due:
             continue
+        # What a second did is in its counters at its end: that is when they are read.
         now = due + float(abs(rng.normal(0, 0.03)))
         due += plan.period
         failures: list[Plane] = []
         failing = 0.002
         if plan.traffic is Traffic.SCRAPE_FAILURE:
-            failing = 0.2
+            failing = 0.05
             if rng.random() < 0.002:
                 outage_until = now + float(rng.uniform(30, 400))
             if rng.random() < 0.001:

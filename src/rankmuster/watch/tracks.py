@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from rankmuster.diagnose.thresholds import DEFAULTS
 from rankmuster.model.hardware import GpuTrack
 
 COLUMNS = (
@@ -21,6 +22,11 @@ COLUMNS = (
     "rdma_tx_kib",
     "rdma_rx_kib",
 )
+COUNTERS = slice(4, 10)
+"""Of these, the counters."""
+
+MOVED_KIB_PER_S = DEFAULTS.moving_kib_per_s
+
 SAME_SECONDS = 1e-3
 """Samples of one GPU that are closer are one sample that came twice."""
 
@@ -76,7 +82,7 @@ class Tracks:
             if cut == len(held.time):
                 del self._held[key]
             elif cut:
-                self._held[key] = _Held(held.newest, held.time[cut:], held.values[:, cut:], held.pids[cut:])
+                self._held[key] = _cut(held, cut)
 
     def clear(self) -> None:
         """Forgets everything."""
@@ -99,3 +105,18 @@ class Tracks:
             )
             for _, held in ordered
         )
+
+
+def _cut(held: _Held, cut: int) -> _Held:
+    """Without the first `cut` samples, but for the last two between which bytes moved, where none moved since.
+
+    That a GPU has exchanged bytes before is what tells waiting for its peers from a computation of its own.
+    """
+    rose = np.diff(held.values[COUNTERS], axis=1)
+    moved = np.flatnonzero(np.nansum(np.where(rose > 0, rose, 0.0), axis=0) >= MOVED_KIB_PER_S * np.diff(held.time))
+    kept = np.arange(len(held.time)) >= cut
+    if len(moved) and moved[-1] < cut:
+        kept[moved[-1] : moved[-1] + 2] = True
+    chosen = np.flatnonzero(kept)
+    pids = tuple(held.pids[index] for index in chosen)
+    return _Held(held.newest, held.time[chosen], held.values[:, chosen], pids)
