@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -54,7 +55,8 @@ class _Nvml:
         self.found: _Asked | None = None
         self._deadline = deadline.within(min(NVML_SECONDS, deadline.remaining() * NVML_SHARE))
         self._thread = threading.Thread(target=self._ask, name="find-nvml", daemon=True)
-        self._thread.start()
+        with contextlib.suppress(RuntimeError):  # no more threads: a pod's pids limit; /proc can still be read
+            self._thread.start()
 
     def _ask(self) -> None:
         said = listed(self._deadline.remaining())
@@ -62,7 +64,8 @@ class _Nvml:
             self.found = _Asked(_gpus(said.gpus), {pid: _gpus(those) for pid, those in said.processes.items()})
 
     def wait(self) -> _Asked | None:
-        self._thread.join(self._deadline.remaining() + 0.5)
+        if self._thread.ident is not None:
+            self._thread.join(self._deadline.remaining() + 0.5)
         return self.found
 
 

@@ -38,7 +38,8 @@ CLOSE_SECONDS = 1.2
 """Kept back of the deadline to close the bundle and, for an archive, to pack: this share, at least so many seconds."""
 
 LEAST_SECONDS = 1.0
-"""What is left at least, however slowly the program began: the process table and one look at the counters."""
+"""What is left at least, however slowly the program began: the process table and one look at the counters. Half of it
+is the collectors', even where closing then ends after the deadline: a late bundle is better than an empty one."""
 
 OF_NODE = frozenset({"hardware", "network", "kernel", "platform"})
 """Collectors that speak of the node whether or not an instance runs on it."""
@@ -51,7 +52,8 @@ class Refused(Exception):
 @dataclass(frozen=True, slots=True)
 class Request:
     """`output`: the bundle to make. `deadline_seconds`: for all of it, of which `spent_seconds` went before the work
-    began: a program starts slowly on a node whose processors are all busy."""
+    began: a program starts slowly on a node whose processors are all busy. More than the whole deadline is no start:
+    what became this program (a shell that slept, then `exec`) had run so long, and counts for nothing."""
 
     output: Path
     deadline_seconds: float
@@ -92,7 +94,8 @@ def save(
     """
     machine = machine or Machine()
     begun, started = clock(), now()
-    deadline = Deadline.after(max(request.deadline_seconds - request.spent_seconds, LEAST_SECONDS), clock)
+    spent = request.spent_seconds if request.spent_seconds < request.deadline_seconds else 0.0
+    deadline = Deadline.after(max(request.deadline_seconds - spent, LEAST_SECONDS), clock)
     try:
         staging = open_staging(request.output)
     except OutputRefused as error:
@@ -107,7 +110,8 @@ def save(
         raise
     target = sought.target
     store = _store(staging.folder, machine, target, request.wishes.addresses)
-    working = deadline.before(max(CLOSE_SECONDS, CLOSE_SHARE * request.deadline_seconds))
+    closing = max(CLOSE_SECONDS, CLOSE_SHARE * request.deadline_seconds)
+    working = Deadline(max(deadline.before(closing).at, clock() + LEAST_SECONDS / 2), clock)
     apart = look_seconds(request.wishes.look_seconds, working.remaining())
     wishes = replace(request.wishes, look_seconds=apart)
     scene = Scene(target, machine, wishes, now=now, clock=clock)
@@ -124,6 +128,8 @@ def save(
     if store.refused is not None:
         notes.append(f"no room for all that was found ({store.refused}): name an --output with more, and collect again")
     pieces = store.close()
+    # What came between a collector's report and the close is kept, so it is told as well.
+    reports = tuple(replace(r, files=tuple(p.path for p in pieces if p.collector == r.name)) for r in reports)
     of_instance = target is not None and any(piece.collector not in OF_NODE for piece in pieces)
     useful = any(report.files for report in reports)
     seconds = clock() - begun
