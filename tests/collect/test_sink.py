@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankmuster.collect.bundle.manifest import Circumstances, build
+from rankmuster.collect.bundle.verify import verify
+from rankmuster.collect.bundle.write import open_staging
 from rankmuster.collect.sink import SinkClosed, SinkFull, Store, safe_name
 
 
@@ -95,3 +98,13 @@ def test_a_token_in_the_name_of_a_file_stays_out_of_the_bundle(store: Store) -> 
     assert token not in path
     assert path.startswith("logs/rank0-run-")
     assert path.endswith(".log")
+
+
+def test_a_dot_at_the_end_of_a_name_makes_no_bundle_that_does_not_verify(tmp_path: Path) -> None:
+    """`nccl` and `nccl.` are one file on some systems, which `bundle verify` counts as a fault."""
+    staging = open_staging(tmp_path / "bundle")
+    sink = staging.store().sink("logs")
+    names = [sink.put(name, b"of another rank") for name in ("logs/nccl", "logs/nccl.", "logs/nccl..", "logs/Nccl.")]
+    assert len({name.casefold() for name in names}) == len(names)
+    sealed = staging.seal({**build((), (), Circumstances("1", "here", 0.0, 1.0, 20.0))})
+    assert verify(sealed.path).findings == ()

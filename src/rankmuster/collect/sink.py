@@ -45,8 +45,11 @@ class Piece:
 
 
 def safe_name(name: str) -> str:
-    """One part of a path without anything that a file system or a reader could stumble over; never empty or hidden."""
-    cleaned = _SAFE.sub("-", name).lstrip(".-")[:MAX_NAME]
+    """One part of a path without anything that a file system or a reader could stumble over; never empty or hidden.
+
+    No dots at its end: some file systems drop them, and `a` and `a.` would be one file there, which does not verify.
+    """
+    cleaned = _SAFE.sub("-", name).lstrip(".-")[:MAX_NAME].rstrip(".")
     return cleaned or "unnamed"
 
 
