@@ -78,3 +78,18 @@ def test_a_positional_argument_is_told_nowhere_but_as_a_value_or_module(words: l
     for at, word in enumerate(told):
         if word == "hunter2secret":
             assert told[at - 1] in ("--port",)
+
+
+@pytest.mark.parametrize(
+    "secret", ["bXlzZWNyZXRwYXNzd29yZA==", "c2VjcmV0c2VjcmV0=", "JBSWY3DPEHPK3PXP====", "hunter2="]
+)
+@pytest.mark.parametrize("line", ["tool get {}", "mpirun -x {} python a.py", "mpirun {} python a.py", "tool --env {}"])
+def test_the_padding_of_base64_makes_no_variable_of_it(line: str, secret: str) -> None:
+    told = " ".join(allowed_command(line.format(secret).split()))
+    assert secret.rstrip("=") not in told
+
+
+def test_a_variable_of_a_command_keeps_its_name() -> None:
+    line = "mpirun -x MY_TOKEN=planted -x NCCL_DEBUG=INFO -x http_proxy=u:p -x PATH=/bin python a.py"
+    told = allowed_command(line.split())
+    assert [word for word in told if "=" in word] == ["MY_TOKEN=***", "NCCL_DEBUG=INFO", "http_proxy=***", "PATH=***"]

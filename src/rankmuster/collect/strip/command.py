@@ -81,6 +81,8 @@ _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:-dbg|t)?")
 _OPTION = re.compile(r"--?[A-Za-z][\w.-]{0,80}")
 _NAME = re.compile(r"[A-Za-z_][\w.+:@-]{0,127}")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,127})=(.*)", re.DOTALL)
+_NAME_OF_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9]{0,30}(?:_[A-Za-z0-9]{0,30}){1,12}|[A-Z]{1,16}")
+"""As people name variables: words with underscores between, or one word. The padding of base64 is a `=`, too."""
 _TITLE = re.compile(r"(?:VLLM|sglang|ray|tensorrt_llm|LMDeploy)::[\w .:(),#-]{1,120}")
 _SCRIPT = (".py", ".pyc", ".pyz", ".sh")
 
@@ -247,8 +249,10 @@ def _variable(word: str) -> str:
     if match is None:
         return MASKED if word else word
     name, value = match.groups()
-    shown = environment.allowed({name: value}).get(name, MASKED)
-    return f"{name}={shown}"
+    if environment.is_allowed(name):
+        return f"{name}={environment.allowed({name: value})[name]}"
+    named = _NAME_OF_VARIABLE.fullmatch(name) and value.strip("=") and not looks_secret(name)
+    return f"{name}={MASKED}" if named else MASKED
 
 
 def _starts_program(word: str) -> bool:
