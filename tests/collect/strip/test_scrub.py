@@ -199,3 +199,15 @@ def test_a_cases_logs_can_be_read_with_all_addresses_replaced() -> None:
     assert not any(b"10.77.0." in rule(blob.data) for blob in texts(archive))
     assert after.class_ == before.class_
     assert all(rule(rule(blob.data)) == rule(blob.data) for blob in texts(archive))
+
+
+def test_one_line_of_megabytes_takes_linear_time() -> None:
+    """Looking back from each name to the line's beginning takes sixteen times as long for four times as much."""
+
+    def seconds(size: int) -> float:
+        begun = time.process_time()
+        scrub(b"prompt: 1, " * (size // 11))
+        return time.process_time() - begun
+
+    small = min(seconds(1 << 20) for _ in range(2))
+    assert seconds(4 << 20) < 8 * small + 0.5

@@ -99,7 +99,7 @@ def _line(line: bytes, lowered: bytes, requests: bool) -> tuple[bytes, bytes]:
     while (name := names.search(lowered, at)) is not None:
         value = quoted(line, name.end()) or bracketed(line, name.end())
         if value is None:
-            if requests or not name.group().startswith(b"prompt") or lowered[: name.start()].endswith(b"_"):
+            if requests or not name.group().startswith(b"prompt") or lowered.endswith(b"_", 0, name.start()):
                 # in a request's own record what is not quoted is a setting
                 pieces.append(line[at : name.end()])
                 at = name.end()

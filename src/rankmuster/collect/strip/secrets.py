@@ -254,9 +254,9 @@ def _named(line: bytes, names: re.Pattern[bytes], *, only_random: bool = False, 
 def _is_option(line: bytes, match: re.Match[bytes]) -> bool:
     """Whether a name that only white space parts from what follows is an option of a command (`--api-key X`)."""
     start = match.start()
-    word = max(
-        line.rfind(b" ", max(start - _WORD_BEFORE, 0), start), line.rfind(b"\t", max(start - _WORD_BEFORE, 0), start)
-    )
+    first = max(start - _WORD_BEFORE, 0)
+    # never from the line's beginning: on a line of megabytes without a blank that would take quadratic time
+    word = max(line.rfind(b" ", first, start), line.rfind(b"\t", first, start), first - 1)
     begun = line[word + 1 : match.end("name")].lstrip(b"\"'(`$")
     return begun.startswith(b"-") and line[match.end() : match.end() + 1] not in (b"-", b"")
 
