@@ -257,3 +257,11 @@ def test_a_ring_that_hangs_on_the_version_is_noted_where_nobody_said_it() -> Non
     assert noted(NOTHING, None)
     assert not noted(NOTHING, "2.8")
     assert not noted({"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000"}, None)
+
+
+@pytest.mark.parametrize("off", ["0", "False", "NO", "n", " f"])
+def test_timing_that_is_off_is_seen_however_it_is_written(off: str) -> None:
+    """torch takes a no in any case (getCvarBool)."""
+    assert "desync_without_timing" in codes(
+        changed(TORCH_NCCL_DESYNC_DEBUG="1", TORCH_NCCL_ENABLE_TIMING=off), torch="2.11"
+    )

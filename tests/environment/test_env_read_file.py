@@ -435,3 +435,14 @@ def test_a_template_is_told_from_a_specification() -> None:
 def test_torchs_own_images_say_its_version(image: str, torch: tuple[int, ...] | None) -> None:
     (container,) = read(json.dumps({"kind": "Pod", "spec": {"containers": [{"name": "c", "image": image}]}}))
     assert container.torch == torch
+
+
+def test_a_name_is_not_taken_for_the_end_of_a_longer_one() -> None:
+    (found,) = read_bytes(b"export TORCH_NCCL_ENABLE_TIMING=$T NCCL_ENABLE_TIMING=1\n", "a.sh")
+    assert found.values == {"NCCL_ENABLE_TIMING": "1"}
+    assert found.unknown == {"TORCH_NCCL_ENABLE_TIMING"}
+
+
+def test_a_line_of_endless_continuations_is_read_in_time() -> None:
+    (found,) = read_bytes(b"NCCL_DEBUG=INFO\n" + b"a\\\n" * 1_300_000, "a.sh")
+    assert found.values == {"NCCL_DEBUG": "INFO"}

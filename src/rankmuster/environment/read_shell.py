@@ -50,17 +50,18 @@ def read_shell(text: str, name: str) -> Given:
 def _joined(text: str) -> list[tuple[int, str]]:
     """Lines, those that a backslash continues put together."""
     found: list[tuple[int, str]] = []
-    begun: tuple[int, str] | None = None
+    begun: list[str] = []
+    start = 1
     for number, line in enumerate(text.split("\n"), 1):
         line = line.rstrip("\r")
-        start, before = begun or (number, "")
+        start = start if begun else number
         if line.endswith("\\") and not line.endswith("\\\\"):
-            begun = (start, before + line[:-1])
+            begun.append(line[:-1])
             continue
-        found.append((start, before + line))
-        begun = None
+        found.append((start, "".join((*begun, line))))
+        begun = []
     if begun:
-        found.append(begun)
+        found.append((start, "".join(begun)))
     return found
 
 
@@ -83,7 +84,8 @@ def _assignments(line: str) -> list[tuple[str, str | None, bool]]:
 
 def _clear(line: str, name: str) -> bool:
     """Whether a value has no expansion in it that a shell would make."""
-    _, _, raw = line.partition(f"{name}=")
+    begun = re.search(rf"(?<!\w){name}=", line)  # not the end of a longer name
+    raw = line[begun.end() :] if begun else ""
     quoted = re.match(r"'[^']*'", raw)
     return _EXPANSION.search(raw if quoted is None else raw[quoted.end() :].split(" ", 1)[0]) is None
 

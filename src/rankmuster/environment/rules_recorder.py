@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rankmuster.environment import costs
 from rankmuster.environment.contradiction import Contradiction, Severity, Subject
 from rankmuster.environment.table import TABLE
+from rankmuster.environment.values import read_flag
 from rankmuster.environment.version import at_least, written
 
 _FR, _TRACE, _DUMP = "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DUMP_ON_TIMEOUT"
@@ -191,7 +192,7 @@ def desync_without_timing(subject: Subject) -> Iterator[Contradiction]:
     if not subject.effective.desync:
         return
     cause = "TORCH_DISTRIBUTED_DEBUG" if detail else "TORCH_NCCL_DESYNC_DEBUG"
-    if named and given.of(named) is not None and given.of(named) in ("0", "false", "no", "n", "f"):
+    if named and read_flag(given.of(named)) is False:
         yield Contradiction(
             Severity.WARNING,
             "desync_without_timing",
