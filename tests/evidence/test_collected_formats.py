@@ -107,3 +107,10 @@ def test_damage_is_survived(data: bytes, spoil: Callable[[bytes], bytes]) -> Non
     for end in range(1, len(data), 7):
         evidence = gather([Blob("ras/x", spoil(data[:end]))])
         assert not [problem for problem in evidence.problems if "failed on it" in problem.message]
+
+
+def test_each_process_of_one_file_has_a_main_thread() -> None:
+    evidence = gather(
+        [Blob("logs/stacks.txt", TASKS + TASKS.replace(b"pid 77", b"pid 80").replace(b"task 7", b"task 8"))]
+    )
+    assert [(task.pid, task.tid) for task in evidence.of(KernelTask) if task.main] == [(77, 77), (80, 87)]

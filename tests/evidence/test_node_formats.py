@@ -80,6 +80,7 @@ PORTS = [
         "counters": {"tx_bytes": 5},
     },
 ]
+T0 = 1795986510.0
 LINES = "".join(json.dumps(row) + "\n" for row in PORTS)
 SAMPLES = (json.dumps(GPUS).encode(), json.dumps(NODE, indent=1).encode(), LINES.encode())
 READERS = (gpu_facts.READER, node_facts.READER, network_counters.READER)
@@ -235,3 +236,29 @@ def test_any_value_of_any_type(document, data):
     key = data.draw(st.sampled_from(sorted(where) if isinstance(where, dict) else range(len(where))))
     where[key] = data.draw(JSON)
     survives(json.dumps(changed).encode())
+
+
+def test_a_look_whose_time_is_lost_does_not_lend_its_time_to_another():
+    document = json.loads(SAMPLES[1])
+    document["looks"] = ["?", 1795986513.0]
+    (state,) = node_facts.read(Blob("x", json.dumps(document).encode())).observations
+    assert isinstance(state, NodeState)
+    assert state.looks == (1795986513.0,)
+    assert [(look.time, look.state) for look in state.tasks[1].looks] == [(1795986513.0, TaskState.ZOMBIE)]
+
+
+def test_looks_are_in_the_order_of_their_times():
+    document = json.loads(SAMPLES[1])
+    document["looks"].reverse()
+    (state,) = node_facts.read(Blob("x", json.dumps(document).encode())).observations
+    assert isinstance(state, NodeState)
+    assert state.looks == (1795986510.0, 1795986513.0)
+    assert [look.state for look in state.tasks[1].looks] == [TaskState.ZOMBIE, TaskState.STOPPED]
+
+
+def test_names_of_counters_that_never_repeat_have_an_end():
+    looks = [{**PORTS[0], "time": T0 + i, "counters": {f"c{i}_{k}": k for k in range(400)}} for i in range(20)]
+    lines = "\n".join(json.dumps(look) for look in looks)
+    (track,) = network_counters.read(Blob("x", lines.encode())).observations
+    assert isinstance(track, NetworkTrack)
+    assert len(track.counters) == network_counters.MAX_COUNTERS

@@ -17,13 +17,11 @@ from rankmuster.model.plane import Plane
 from rankmuster.model.problem import Problem, ProblemKind
 
 _SCHEMA = re.compile(rb'"schema"\s*:\s*"rankmuster\.dump-requests/')
-_WINDOW = 4096
 
 
 def recognises(blob: Blob) -> bool:
     """A JSON object of this schema."""
-    head = blob.data[:_WINDOW]
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and _SCHEMA.search(head) is not None
+    return json_text.begins(blob.data, _SCHEMA)
 
 
 def read(blob: Blob) -> Reading:

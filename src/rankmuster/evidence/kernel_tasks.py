@@ -38,12 +38,14 @@ def _read(blob: Blob) -> Reading:
     pid = 0
     rank = names.rank_of(blob.path)
     known = 0
+    first = True
     for _, line in text.lines(blob.data):
         head = _HEAD.match(line.lstrip("\ufeff"))
         task = _TASK.match(line)
         if head is not None:
             pid = int(head.group(1))
             known += 1
+            first = True
         elif task is not None and len(found) < MAX_TASKS:
             channel = task["wchan"]
             found.append(
@@ -56,9 +58,10 @@ def _read(blob: Blob) -> Reading:
                     state=_STATES.get(task["state"], TaskState.UNKNOWN),
                     wait_channel=None if channel in ("?", "0") else channel,
                     system_call=int(task["call"]) if task["call"].isdecimal() else None,
-                    main=not found,
+                    main=first,
                 )
             )
+            first = False
         elif found and (frame := _FRAME.match(line)) is not None and len(found[-1].frames) < MAX_FRAMES:
             found[-1] = replace(found[-1], frames=(*found[-1].frames, frame["frame"]))
     problems: tuple[Problem, ...] = ()

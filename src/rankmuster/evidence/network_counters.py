@@ -44,7 +44,7 @@ class _Look:
 
 
 def recognises(blob: Blob) -> bool:
-    """JSON with a port's kind, device, time and counters in the first KiB."""
+    """JSON with a port's kind, device, time and counters in the first 8 KiB."""
     head = blob.data[:_WINDOW]
     return head.lstrip()[:1] == b"{" and all(key.search(head) is not None for key in _KEYS)
 
@@ -104,7 +104,8 @@ def _track(source: str, looks: Sequence[_Look]) -> NetworkTrack:
     ordered = sorted(looks, key=lambda look: look.time)
     first = ordered[0]
     # In order of first mention: the same text gives the same value, also in its parts' order.
-    counters = dict.fromkeys(name for look in ordered for name in look.counters)
+    named = dict.fromkeys(name for look in ordered for name in look.counters)
+    counters = list(named)[:MAX_COUNTERS]  # names that never repeat would cost the square of the looks
     return NetworkTrack(
         source=source,
         host=first.host,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rankmuster.evidence import json_text, names
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
@@ -45,11 +45,11 @@ def read(blob: Blob) -> Reading:
         return Reading(problems=(Problem(ProblemKind.DAMAGED, blob.path, message),))
     document = parsed.value
     fields = Fields(document, "node")
-    looks = tuple(time for each in _list(document, "looks") if (time := unix_seconds(each)) is not None)
+    times = [unix_seconds(each) for each in _list(document, "looks")]
     complaints: list[str] = []
     tasks = []
     for position, entry in enumerate(_objects(document, "tasks")):
-        task = _task(entry, looks)
+        task = _task(entry, times)
         if task is None:
             complaints.append(f"process {position} has no usable pid or look and was left out")
         else:
@@ -57,7 +57,7 @@ def read(blob: Blob) -> Reading:
     state = NodeState(
         source=blob.path,
         host=fields.text("host") or names.host_of(blob.path),
-        looks=looks,
+        looks=tuple(sorted(time for time in times if time is not None)),
         tasks=tuple(tasks),
         cgroups=tuple(_cgroups(document)),
         shared_memory=tuple(_shared_memory(document)),
@@ -70,24 +70,26 @@ def read(blob: Blob) -> Reading:
     return Reading((state,), tuple(problems), 1)
 
 
-def _task(entry: Mapping[str, object], times: tuple[float, ...]) -> NodeTask | None:
+def _task(entry: Mapping[str, object], times: Sequence[float | None]) -> NodeTask | None:
+    """`times`: of each look, None where it cannot be read; looks belong to them by position."""
     pid = number(entry.get("pid"), least=1)
     looks = [
-        _look(look, time)
+        (time, look)
         for look, time in zip(_list(entry, "looks")[:MAX_LOOKS], times, strict=False)
-        if isinstance(look, dict)
+        if isinstance(look, dict) and time is not None
     ]
+    looks.sort(key=lambda timed: timed[0])
     if pid is None or not looks:
         return None
     limits = entry.get("limits")
-    last = next((look for look in reversed(_list(entry, "looks")) if isinstance(look, dict)), {})
-    codes = [look.get("exit_code") for look in _list(entry, "looks") if isinstance(look, dict)]
+    last = looks[-1][1]
+    codes = [look.get("exit_code") for _, look in looks]
     return NodeTask(
         pid=pid,
         rank=number(entry.get("rank"), most=MAX_RANK),
         role=_text(entry.get("role")),
         name=_text(entry.get("name")),
-        looks=tuple(looks),
+        looks=tuple(_look(look, time) for time, look in looks),
         exit_code=next((code for each in reversed(codes) if (code := number(each, -255, 255)) is not None), None),
         memlock_bytes=_limit(limits.get("memlock")) if isinstance(limits, dict) else None,
         rss_bytes=number(last.get("rss_bytes")),
