@@ -40,7 +40,8 @@ class LaunchedRank:
 def on_one_node(
     evidence: Evidence, facts: InstanceFacts | None, known: Collection[int], hosts: Collection[str], others: bool
 ) -> tuple[LaunchedRank, ...]:
-    """The ranks that launchers name by local rank; none where anything contradicts one node, or nothing supports it.
+    """The ranks that launchers name by local rank; none where anything contradicts one node. Where nothing else tells
+    of any rank, the launcher's word is all there is, and is taken.
 
     `known`: ranks that other evidence names; `hosts`: their hosts. `others`: communicators tell of more ranks.
     """

@@ -55,6 +55,11 @@ class Roster:
                 table[rank.host].append(rank.rank)
         object.__setattr__(self, "hosts", {host: tuple(ranks) for host, ranks in table.items()})
 
+    @property
+    def on_one_host(self) -> bool:
+        """Whether all ranks are known to run on one host: NCCL uses no network there."""
+        return len(self.hosts) == 1 and all(rank.host is not None for rank in self.ranks)
+
     def of_process(self, host: str | None, pid: int | None) -> int | None:
         """The global rank of a process. A pid that only one rank has needs no host; a shared one does."""
         if pid is None:

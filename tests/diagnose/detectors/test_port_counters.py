@@ -131,3 +131,13 @@ def test_congestion_is_said_of_what_is_slow() -> None:
     verdict = verdict_of([instance(hosts=HOSTS, last_look=T0 + 41), *pages, congested])
     assert verdict.progress is Progress.SLOW
     assert "rp_cnp_handled +897" in said(verdict)
+
+
+def test_a_port_is_not_taken_for_one_whose_name_begins_alike() -> None:
+    line = (
+        f"a7:{5000}:5000 [0] NCCL WARN NET/IB: Got completion from peer {OTHER}<41234> with status=12 opcode=0 len=0 "
+        "vendor err 129 (Recv) hca mlx5_10\n"
+    )
+    log = Blob("nccl/a7.5000.log", line.encode())
+    verdict = verdict_of([*stalled(), log, counters({"symbol_error": 3}, {"symbol_error": 9}, device="mlx5_1")])
+    assert links(verdict) == ["mlx5_10", f"mlx5_1 port 1 of {OTHER}"]

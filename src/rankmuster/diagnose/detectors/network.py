@@ -188,12 +188,6 @@ def _path_reason(problem: NcclProblem, detail: dict[str, str]) -> str:
     return "the connection failed while both ends were in use"
 
 
-def _one_host(context: Context) -> bool:
-    """Whether all ranks are known to run on one host: NCCL uses no network there."""
-    ranks = context.roster.ranks
-    return len(context.roster.hosts) == 1 and all(rank.host is not None for rank in ranks)
-
-
 def _links(context: Context, links: list[KernelEvent], supported: bool) -> Finding:
     first = links[0]
     host = context.roster.host(first.origin.host)
@@ -205,7 +199,7 @@ def _links(context: Context, links: list[KernelEvent], supported: bool) -> Findi
     if ups:
         statement += f"; {counted(len(ups), 'link-up line')} too: it flaps or came back"
     references = tuple(event.origin.reference for event in links[:6])
-    if not supported and _one_host(context):
+    if not supported and context.roster.on_one_host:
         statement += ". The instance stands on one host and needs no link"
         return Finding(NAME, Plane.KERNEL, statement, references)
     standing = not ups or ups[-1].origin.line < links[-1].origin.line

@@ -6,6 +6,7 @@ NVLink, which is on no port.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from rankmuster.diagnose.context import Context
@@ -19,13 +20,16 @@ from rankmuster.model.plane import Plane
 
 NAME = "port-counters"
 
+_WORD = re.compile(r"[\w.\-]+")
+"""A device's name within a link's: `mlx5_1` is not in `mlx5_10:1`."""
+
 SHOWN = 4
 """Ports and counters that are named; the others are counted."""
 
 
 def explain(context: Context, view: ProgressView) -> list[Finding]:
     """What the ports did: trouble always, congestion where it is slow, bytes where it has stopped."""
-    if _one_host(context):
+    if context.roster.on_one_host:
         return []
     found = [port for port in ports(context) if port.errors or port.lost]
     findings = []
@@ -46,20 +50,19 @@ def explain(context: Context, view: ProgressView) -> list[Finding]:
 def with_links(context: Context, outcome: Outcome) -> Outcome:
     """The outcome with ports in trouble as suspect links, where the leading accusation is of the transport already."""
     lead, accusation = outcome.lead, outcome.accusation
-    if lead is None or accusation is None or accusation.fault is not FaultClass.TRANSPORT_STALL or _one_host(context):
+    if (
+        lead is None
+        or accusation is None
+        or accusation.fault is not FaultClass.TRANSPORT_STALL
+        or context.roster.on_one_host
+    ):
         return outcome
-    known = " ".join(accusation.links)
+    known = {word for link in accusation.links for word in _WORD.findall(link)}
     links = [port.label for port in ports(context) if (port.errors or port.lost) and port.track.device not in known]
     if not links:
         return outcome
     named = replace(accusation, links=(*accusation.links, *links[:SHOWN]))
     return replace(outcome, lead=replace(lead, accusation=named))
-
-
-def _one_host(context: Context) -> bool:
-    """Whether all ranks are known to run on one host: NCCL uses no network there."""
-    ranks = context.roster.ranks
-    return len(context.roster.hosts) == 1 and all(rank.host is not None for rank in ranks)
 
 
 def _trouble(port: Port) -> str:
