@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from log_scene import CALL, INIT, NOW, Taken, process, scene
 
+from rankmuster.collect.logs import nccl_files
 from rankmuster.collect.logs.nccl_logs import NcclLogs
 from rankmuster.collect.outcome import Ending
 from rankmuster.collect.target import Role
@@ -216,3 +218,9 @@ def test_an_engine_core_without_rank_has_a_log_too(tmp_path: Path) -> None:
     ranks(tmp_path, 1)
     core = process(None, inner=100, role=Role.ENGINE, **settings(tmp_path / "nccl_%h_%p.log"))
     assert list(Taken(tmp_path, NcclLogs(), scene(core)).pieces) == ["nccl/nccl_node0_100.log"]
+
+
+def test_in_a_folder_that_may_not_be_listed_the_name_is_made_as_nccl_makes_it(tmp_path: Path) -> None:
+    where = replace(process(0, inner=100), root=tmp_path)
+    found = nccl_files.sources(where, "/no-such/50%%_%h_%p.log", ["node0.example", "node0"])
+    assert [source.path for source in found] == ["/no-such/50%_node0_100.log"]

@@ -78,11 +78,12 @@ def sources(process: ProcessOfInstance, pattern: str, hosts: Iterable[str]) -> l
     shared = "%p" not in pattern
     rank = None if shared else process.rank
     found: list[Source] = []
+    hosts = tuple(hosts)
     for place in dict.fromkeys(folder.replace("%h", host_part(host)) for host in (hosts if "%h" in folder else [""])):
         try:
             listed = files_below.names_in(process.root, place or "/")
         except OSError:
-            listed = [re.sub("%p", str(process.inner_pid), path.rpartition("/")[2])]
+            listed = _expanded(path.rpartition("/")[2], process.inner_pid, hosts)
         for name in listed:
             match = looks.fullmatch(name)
             rotated = match["rotated"] if match else ""
@@ -91,6 +92,13 @@ def sources(process: ProcessOfInstance, pattern: str, hosts: Iterable[str]) -> l
                 named = name.removesuffix(".gz")
                 found.append(Source(process.root, f"{place}/{name}", named, rank, process.uid, packed=packed))
     return sorted(found, key=lambda source: (source.named.count("."), source.named))
+
+
+def _expanded(name: str, pid: int, hosts: Iterable[str]) -> list[str]:
+    """The name as NCCL makes it of the pattern, one for each host name."""
+    parts = re.split("(%[hp%])", name)
+    values = [{"%p": str(pid), "%h": host_part(host), "%%": "%"} for host in hosts or ("",)]
+    return list(dict.fromkeys("".join(of.get(part, part) for part in parts) for of in values))
 
 
 def absolute(process: ProcessOfInstance, pattern: str) -> str:
