@@ -17,12 +17,10 @@ from rankmuster.drill.faults import FAULTS, fault_named
 from rankmuster.drill.job import WORKER
 from rankmuster.drill.plan import Backend
 from rankmuster.drill.result import DrillResult, table
-from rankmuster.drill.run import Collect, Order, collect_by_command, run
+from rankmuster.drill.run import RAS_PORT, START_SECONDS, Collect, Order, collect_by_command, run
 
 BAD_USAGE = 3
 RESULTS = "results.jsonl"
-RAS_PORT = 28128
-"""The first job's; each one has its own, so that no other job of this user answers for it."""
 
 
 def main(arguments: list[str], *, collect: Collect | None = None, worker: Sequence[str] = WORKER) -> int:
@@ -105,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--settle", type=float, metavar="SECONDS", help="seconds from the fault to the first look; else the fault's own"
     )
-    one.add_argument("--start-seconds", type=float, default=120.0, metavar="SECONDS", help="for a job to serve")
+    one.add_argument("--start-seconds", type=float, default=START_SECONDS, metavar="SECONDS", help="for a job to serve")
     one.add_argument("--ras-port", type=int, default=RAS_PORT, metavar="PORT", help="of the first job")
     one.add_argument(
         "--output", type=Path, required=True, metavar="FOLDER", help="a new folder for jobs, bundles and results"

@@ -29,6 +29,8 @@ DIAGNOSE_SECONDS = 60.0
 """After which a diagnosis is ended as broken; a real one takes about one."""
 START_SECONDS = 120.0
 """For a job to serve: four torch processes on a cold disk, CUDA contexts and NCCL's init."""
+RAS_PORT = 28128
+"""The first job's; each one has its own, so that no other job of this user answers for it."""
 INJECT_SECONDS = 30.0
 """For the rank to make its fault once it is told: a step, or one wait for the GPU."""
 WARM_BLOCKS = 5
@@ -58,7 +60,7 @@ class Order:
     ranks: int
     culprit: int | None = None
     graph: bool = False
-    ras_port: int = 28128
+    ras_port: int = RAS_PORT
     settle_seconds: float | None = None
     start_seconds: float = START_SECONDS
     surroundings: Surroundings | None = None
