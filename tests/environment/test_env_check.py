@@ -265,3 +265,10 @@ def test_timing_that_is_off_is_seen_however_it_is_written(off: str) -> None:
     assert "desync_without_timing" in codes(
         changed(TORCH_NCCL_DESYNC_DEBUG="1", TORCH_NCCL_ENABLE_TIMING=off), torch="2.11"
     )
+
+
+def test_an_empty_log_file_is_no_file() -> None:
+    """NCCL cannot open it and stays at standard output: nothing is emptied, and lines run into each other."""
+    found = codes(changed(NCCL_DEBUG="INFO", NCCL_DEBUG_FILE=""))
+    assert "shared_log_file" not in found
+    assert {"log_without_file", "bad_value"} <= found

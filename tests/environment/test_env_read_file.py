@@ -446,3 +446,44 @@ def test_a_name_is_not_taken_for_the_end_of_a_longer_one() -> None:
 def test_a_line_of_endless_continuations_is_read_in_time() -> None:
     (found,) = read_bytes(b"NCCL_DEBUG=INFO\n" + b"a\\\n" * 1_300_000, "a.sh")
     assert found.values == {"NCCL_DEBUG": "INFO"}
+
+
+@pytest.mark.parametrize("command", ["vllm serve m", "python3.11 -m sglang.launch_server", "/opt/bin/torchrun a.py"])
+def test_what_is_set_for_one_command_is_set_for_it(command: str) -> None:
+    (found,) = read_bytes(f"FOO=1 NCCL_DEBUG=TRACE NCCL_P2P_DISABLE=$P {command} --x=1 A=2\n".encode(), "a.sh")
+    assert found.values == {"NCCL_DEBUG": "TRACE"}
+    assert found.unknown == {"NCCL_P2P_DISABLE"}
+    (found,) = read_bytes(f"NCCL_DEBUG=INFO {command}\n".encode(), "a.sh")
+    assert found.values == {"NCCL_DEBUG": "INFO"}
+
+
+def test_a_value_with_blanks_in_a_dumped_environment_is_one_value() -> None:
+    (found,) = read_bytes(b"NCCL_DEBUG_TIMESTAMP_FORMAT=[%F %T]\nHOME=/a b\n", "env.txt")
+    assert found.values == {"NCCL_DEBUG_TIMESTAMP_FORMAT": "[%F %T]", "HOME": "/a b"}
+
+
+def test_compose_fills_in_names_without_braces_too() -> None:
+    text = (
+        "services:\n  a:\n    environment:\n      NCCL_DEBUG: $LEVEL\n      NCCL_ALGO: ${A}\n      NCCL_PROTO: a$$b\n"
+    )
+    (found,) = read_bytes(text.encode(), "compose.yaml")
+    assert found.values == {"NCCL_PROTO": "a$b"}
+    assert found.unknown == {"NCCL_DEBUG", "NCCL_ALGO"}
+
+
+@pytest.mark.parametrize(
+    ("line", "known"),
+    [
+        ("export NCCL_DEBUG=TRACE LOG=$HOME", True),
+        ("NCCL_DEBUG=TRACE # not $HOME", True),
+        ("export LOG=$HOME NCCL_DEBUG='TRACE'", True),
+        ('NCCL_DEBUG="$LEVEL"', False),
+        ("NCCL_DEBUG=\"'$LEVEL'\"", False),
+        ("NCCL_DEBUG='a'$LEVEL", False),
+        ("NCCL_DEBUG=$(cat level)", False),
+        ("NCCL_DEBUG=`cat level`", False),
+    ],
+)
+def test_only_what_stands_in_its_own_value_makes_it_unknown(line: str, known: bool) -> None:
+    (found,) = read_bytes(line.encode(), "a.sh")
+    assert ("NCCL_DEBUG" in found.values, "NCCL_DEBUG" in found.unknown) == (known, not known)

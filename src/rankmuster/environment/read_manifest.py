@@ -23,6 +23,8 @@ MAX_NODES = 200_000
 
 _REFERENCE = re.compile(r"\$\$|\$\([A-Za-z_][\w.-]*\)")
 """`$$` stands for one dollar sign that refers to nothing."""
+_FROM_SHELL = re.compile(r"\$[{A-Za-z_]")
+"""What compose fills in."""
 _IN_COMMAND = re.compile(r"(?:^|[\s;&|(\"'])([A-Z][A-Z0-9_]{2,80})=")
 """What a container's own command sets before it starts the engine (`export NAME=...; vllm serve`)."""
 _TORCH_IMAGE = re.compile(r"(?:^|/)pytorch/pytorch:(\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)-")
@@ -221,11 +223,11 @@ def _compose(services: Mapping[Any, Any], name: str) -> Iterator[Given]:
 
 
 def _from_pairs(pairs: Mapping[Any, Any], where: str, words: str = "") -> Given:
-    """A value of null comes from the shell that starts it; `${NAME}` too."""
+    """A value of null comes from the shell that starts it; `${NAME}` and `$NAME` too."""
     values = {
-        _as_text(key): _as_text(value)
+        _as_text(key): _as_text(value).replace("$$", "$")
         for key, value in pairs.items()
-        if value is not None and "${" not in _as_text(value)
+        if value is not None and _FROM_SHELL.search(_as_text(value).replace("$$", "")) is None
     }
     unknown = frozenset(sifted({_as_text(key): "" for key in pairs if _as_text(key) not in values}))
     return Given(where, sifted(values), unknown, engine=engine_of(words), ray=ray_of(words, values))

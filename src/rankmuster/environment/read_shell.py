@@ -10,6 +10,13 @@ from rankmuster.environment.given import Given, engine_of, ray_of, sifted
 _ASSIGNMENT = re.compile(r"^\s*(?:(?:export|ENV|declare -x|set -x|setenv|-e|--env)\s+)?([A-Za-z_]\w{0,200})=(.*)$")
 _COMMENT = re.compile(r"^\s*(#.*)?$")
 _EXPANSION = re.compile(r"\$[\w({@*#?!-]|`")
+_WORD = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\])*""")
+_PARTS = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""")
+_PROGRAM = re.compile(
+    r"(?:\S*/)?(?:python[\d.]*|vllm|sglang|trtllm-\S+|torchrun|mpirun|mpiexec|srun|ray|accelerate|numactl|taskset|uv|nohup|"
+    r"env|exec|bash|sh)"
+)
+"""What variables are set for on one line (`NCCL_DEBUG=INFO vllm serve`); else blanks belong to a dumped value."""
 _KEYWORDS = re.compile(r"^\s*(mkdir|set|source|\.|if|then|fi|else|for|do|done|cd|echo|exec|unset|trap|exit|test|\[)\b")
 
 
@@ -77,17 +84,22 @@ def _assignments(line: str) -> list[tuple[str, str | None, bool]]:
         # a line of `env` may hold one quotation mark, and is not shell
         return [(key, None if raw[:1] in ("'", '"') else raw, True)]
     pairs = [word.partition("=") for word in words if re.match(r"[A-Za-z_]\w*=", word)]
+    first = next((at for at, word in enumerate(words) if not re.match(r"[A-Za-z_]\w*=", word)), 0)
+    if first and _PROGRAM.fullmatch(words[first]):
+        return [(name, value, _clear(line, name)) for name, _, value in pairs[:first]]
     if raw and len(words) > 1 and len(pairs) + (words[0] in ("export", "ENV")) < len(words) and words[0] != "declare":
-        return [(key, raw, True)] if not line.lstrip().startswith(("export", "ENV")) else [(key, raw.strip(), True)]
+        value = raw.strip() if line.lstrip().startswith(("export", "ENV")) else raw
+        return [(key, value, _clear(line, key))]
     return [(name, value, _clear(line, name)) for name, _, value in pairs]
 
 
 def _clear(line: str, name: str) -> bool:
     """Whether a value has no expansion in it that a shell would make."""
     begun = re.search(rf"(?<!\w){name}=", line)  # not the end of a longer name
-    raw = line[begun.end() :] if begun else ""
-    quoted = re.match(r"'[^']*'", raw)
-    return _EXPANSION.search(raw if quoted is None else raw[quoted.end() :].split(" ", 1)[0]) is None
+    word = _WORD.match(line, begun.end() if begun else 0)
+    # in double quotes a shell expands, single ones in them too
+    read = _PARTS.sub(lambda part: part.group() if part.group()[0] == '"' else "", word.group() if word else line)
+    return _EXPANSION.search(read) is None
 
 
 def _commands(text: str) -> str:

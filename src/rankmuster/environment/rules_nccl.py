@@ -35,7 +35,7 @@ def log_level(subject: Subject) -> Iterator[Contradiction]:
             "TRACE logs every call of every rank, for ever: disks fill and the instance slows down",
             "set NCCL_DEBUG=INFO, or WARN",
         )
-    if level in ("INFO", "TRACE") and not given.has("NCCL_DEBUG_FILE"):
+    if level in ("INFO", "TRACE") and (not given.has("NCCL_DEBUG_FILE") or given.of("NCCL_DEBUG_FILE") == ""):
         yield Contradiction(
             Severity.WARNING,
             "log_without_file",
@@ -72,7 +72,7 @@ def _words(subject: Subject) -> list[str]:
 def log_file(subject: Subject) -> Iterator[Contradiction]:
     """One file for many processes."""
     path = subject.given.of("NCCL_DEBUG_FILE")
-    if path is None:
+    if not path:  # an empty one cannot be opened, and NCCL stays at standard output
         return
     level = (subject.given.of("NCCL_DEBUG") or "").strip().upper()
     marks = set(re.findall(r"%[hp]", path.replace("%%", "")))
