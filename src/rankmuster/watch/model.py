@@ -159,7 +159,8 @@ class ProgressModel:
             return said, view.reason
         if starting is not None and said is not Progress.IDLE and not (said is Progress.ADVANCING and view.loaded):
             return Progress.STARTING, starting
-        if said is Progress.UNKNOWN and self._worked and view.all_spin:
+        idle_by_gauges = said is Progress.UNKNOWN and view.spoke == (Plane.ENGINE, Plane.HARDWARE)
+        if idle_by_gauges and self._worked and view.all_spin:
             # At a start that is a warm-up. Later gauges of engines that set them with each step do not show who waits.
             return Progress.STOPPED, f"{view.reason}; yet it has worked before: this is no start"
         if said is Progress.UNKNOWN and any(one.stirred and one.loaded for one in view.intervals):

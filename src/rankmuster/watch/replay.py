@@ -31,7 +31,7 @@ ALARMS = (Event.STOPPED, Event.SLOW)
 WARM_SECONDS = 300.0
 """Watched before a stop is injected: more than the window."""
 
-WARM_LONGER = {Traffic.BURSTY: 900.0, Traffic.LONG_PREFILL: 900.0, Traffic.HOURLY: 4200.0}
+WARM_LONGER = {Traffic.BURSTY: 900.0, Traffic.LONG_PREFILL: 900.0, Traffic.HOURLY: 7300.0}
 """... and so long that there was traffic before, as there is in any watch that is older than an hour."""
 
 
@@ -99,7 +99,7 @@ class Injected:
 
 
 def inject(plan: Plan, seed: int, patience: float = 45.0, settings: WatchSettings = DEFAULTS) -> Injected | None:
-    """A stop at a random moment of the traffic; None where no request came any more that it could hold up."""
+    """A stop at a random moment of the traffic; None where it held nobody up, or the instance was restarted at once."""
     rng = np.random.default_rng(seed)
     warm = WARM_LONGER.get(plan.traffic, WARM_SECONDS)
     fault_at = warm + float(rng.uniform(60, 1800))
@@ -109,9 +109,12 @@ def inject(plan: Plan, seed: int, patience: float = 45.0, settings: WatchSetting
     begins = shown = None
     starting = False
     for second in seconds_of(plan.traffic, arrivals, length, np.random.default_rng(seed + 1), fault_at):
-        if second.stopped:
+        if begins is None and second.stopped:
             begins, shown = max(second.at - 1, fault_at), second.shown_running + second.shown_waiting
             starting = not second.generated
+        if begins is not None and not second.stopped:
+            return None  # it was taken down before anybody could tell
+        if begins is not None and second.at > begins + patience:
             break
     if begins is None:
         return None

@@ -1,0 +1,89 @@
+"""Looks in, states and events out: what calls somebody, how often, and what never does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from build_looks import view
+
+from rankmuster.model.fault import Progress
+from rankmuster.model.plane import Plane
+from rankmuster.watch.look import LookResult
+from rankmuster.watch.model import Event, Judgement, ProgressModel
+from rankmuster.watch.settings import DEFAULTS
+
+STOPPED, ADVANCING, IDLE, UNKNOWN = Progress.STOPPED, Progress.ADVANCING, Progress.IDLE, Progress.UNKNOWN
+
+
+def steps(views: Iterable[LookResult], model: ProgressModel | None = None, start: float = 0.0) -> list[Judgement]:
+    model = model or ProgressModel()
+    return [model.step(start + 5.0 * number, one) for number, one in enumerate(views)]
+
+
+def events(judged: list[Judgement]) -> list[Event | None]:
+    return [one.event for one in judged if one.event is not None]
+
+
+def test_a_stop_is_told_once() -> None:
+    judged = steps([view(), view(), *[view(STOPPED)] * 50])
+    assert events(judged) == [Event.STOPPED]
+    assert (judged[-1].state, judged[-1].since, judged[-1].stops) == (STOPPED, 10.0, 1)
+
+
+def test_not_to_see_a_stop_any_more_does_not_end_it() -> None:
+    judged = steps([view(), view(STOPPED), *[view(UNKNOWN, spoke=())] * 40])
+    assert judged[-1].state is STOPPED
+    assert events(judged) == [Event.STOPPED]
+
+
+def test_one_look_that_shows_work_does_not_end_a_stop_and_two_do() -> None:
+    judged = steps([view(), view(STOPPED), view(), view(STOPPED), view(), view()])
+    assert [one.state for one in judged[1:]] == [STOPPED, STOPPED, STOPPED, STOPPED, ADVANCING]
+    assert events(judged) == [Event.STOPPED, Event.RESUMED]
+
+
+def test_a_stop_right_after_a_stop_calls_nobody_and_a_later_one_does() -> None:
+    soon = [view(), view(STOPPED), view(), view(), view(STOPPED)]
+    assert steps(soon)[-1].stops == 1
+    later = [view(), view(STOPPED), *[view()] * 15, view(STOPPED)]
+    judged = steps(later)
+    assert judged[-1].stops == 2
+    assert events(judged) == [Event.STOPPED, Event.RESUMED, Event.STOPPED]
+
+
+def test_another_incarnation_has_its_own_stop() -> None:
+    judged = steps([view(), view(STOPPED), view(incarnation=2), view(STOPPED, incarnation=2)])
+    assert events(judged) == [Event.STOPPED, Event.RESTARTED, Event.STOPPED]
+    assert judged[-1].incarnation == 2
+
+
+def test_a_start_in_which_ranks_wait_is_no_stop_until_its_time_is_over() -> None:
+    count = int(DEFAULTS.start_seconds / 5)
+    waiting = view(STOPPED, loaded=None, worked=False, started_at=0.0, spoke=(Plane.HARDWARE,))
+    judged = steps([waiting] * (count + 3))
+    assert {one.state for one in judged[:count]} == {Progress.STARTING}
+    assert events(judged) == [Event.STOPPED]
+
+
+def test_the_first_request_may_be_compiled_for() -> None:
+    judged = steps([view(STOPPED, worked=False)] * int(DEFAULTS.first_step_seconds / 5 + 2))
+    assert judged[10].state is Progress.STARTING
+    assert events(judged) == [Event.STOPPED]
+
+
+def test_without_an_answer_the_state_stands_for_a_while() -> None:
+    judged = steps([view(), *[view(UNKNOWN, spoke=())] * 5, view()])
+    assert [one.state for one in judged] == [ADVANCING] * 3 + [UNKNOWN] * 3 + [ADVANCING]
+    assert events(judged) == [Event.LOST_SIGHT]
+
+
+def test_when_all_processes_have_ended_that_is_told_once_and_is_no_stop() -> None:
+    judged = steps([view(), *[view(STOPPED, gone=True)] * 5])
+    assert judged[-1].state is UNKNOWN
+    assert events(judged) == [Event.GONE]
+
+
+def test_idle_and_advancing_follow_each_other_without_delay() -> None:
+    judged = steps([view(), view(IDLE, loaded=False), view()])
+    assert [one.state for one in judged] == [ADVANCING, IDLE, ADVANCING]
+    assert events(judged) == []
