@@ -10,7 +10,7 @@ import pytest
 from build_evidence import HOST, IDLE, MOVE, SPIN, T0, culprits, instance, pid, said, samples, steady_pages, verdict_of
 
 from rankmuster.evidence.blob import Blob
-from rankmuster.model.fault import Confidence, FaultClass, Progress, Subkind
+from rankmuster.model.fault import Confidence, FaultClass, Progress, Role, Subkind
 
 
 def node(states: Mapping[int, Sequence[Any]], gap: float = 3.0, at: float = T0 + 10, **more: Any) -> Blob:
@@ -157,3 +157,12 @@ def test_peers_whose_state_nobody_could_read_separate_nobody(look):
     assert culprits(verdict) == []
     assert "0, 1, 3 are not" not in said(verdict)
     assert "still there" not in said(verdict)
+
+
+def test_who_was_killed_is_no_culprit_while_a_peer_is_unaccounted_for():
+    dead = {"state": "Z", "exit_code": -9}
+    seen = {rank: looks for rank, looks in all_but(3, (dead, dead)).items() if rank != 0}
+    verdict = verdict_of([instance(), node(seen)])  # rank 0 may have gone first, and its launcher killed the others
+    assert culprits(verdict) == []
+    assert [suspect.rank for suspect in verdict.suspects if suspect.role is Role.SUSPECT] == [3]
+    assert "nobody saw rank 0 alive" in said(verdict)

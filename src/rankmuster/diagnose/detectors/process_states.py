@@ -107,11 +107,16 @@ def _ended(context: Context, workers: list[Watched]) -> list[Finding]:
     if told or alarm or not killed or not living or len(ranks) > len(living):
         # An exit with a plain code may be a victim's: it had an error of another's making.
         return [Finding(NAME, Plane.PLATFORM, statement, evidence)]
+    # Whoever nobody saw may have gone first: launchers kill the rest.
+    unseen = tuple(sorted(set(context.world) - {*ranks, *living}))
+    if unseen:
+        statement += f"; nobody saw {ranks_text(unseen)} alive, so that somebody may have gone before"
     accusation = accuse(
         Subkind.KILLED,
         Confidence.LIKELY,
-        culprits=ranks,
-        victims=living,
+        culprits=() if unseen else ranks,
+        suspects=ranks if unseen else (),
+        victims=() if unseen else living,
         why={worker.rank: f"has ended ({_how(worker.task)}), and its peers are still there" for worker in ended},
         scope=Scope.RANK,
     )
