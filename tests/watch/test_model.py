@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from build_looks import view
 
@@ -87,3 +88,13 @@ def test_idle_and_advancing_follow_each_other_without_delay() -> None:
     judged = steps([view(), view(IDLE, loaded=False), view()])
     assert [one.state for one in judged] == [ADVANCING, IDLE, ADVANCING]
     assert events(judged) == []
+
+
+def test_counters_that_fall_again_and_again_are_several_servers_and_end_no_stop() -> None:
+    def falling(at: float) -> LookResult:
+        one = view(STOPPED)
+        (interval,) = one.intervals
+        return replace(one, intervals=(replace(interval, at=at, fell=True),))
+
+    judged = steps([view(), *[falling(5.0 * number) for number in range(1, 40)]])
+    assert len([event for event in events(judged) if event is Event.STOPPED]) <= 3

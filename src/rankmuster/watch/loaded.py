@@ -134,6 +134,6 @@ def _produced(risen: Mapping[str, float]) -> float | None:
     """Tokens that were generated, where a counter says so; else the liveliest counter that does not follow arrivals."""
     for part in ("generation_tokens", "decode"):
         for key, value in risen.items():
-            if part in key:
+            if part in key and "tokens" in key:
                 return value
     return max((value for key, value in risen.items() if not any(part in key for part in SECONDARY)), default=None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from rankmuster.diagnose.thresholds import DEFAULTS as DIAGNOSE
 from rankmuster.model.fault import Confidence, Progress
 from rankmuster.model.plane import Plane, PlaneReport
 from rankmuster.model.verdict import Suspect, Verdict
@@ -53,6 +54,9 @@ class Judgement:
     verdict: Verdict | None = None
 
 
+FALLS = DIAGNOSE.most_resets + 1
+"""Falls of counters within a window that are too many to be restarts."""
+
 AT_WORK = (Progress.ADVANCING, Progress.IDLE, Progress.SLOW)
 
 
@@ -82,7 +86,7 @@ class ProgressModel:
         self._gone = False
         self._moving_since: float | None = None
         self._slow_told = False
-        self._fell: float | None = None
+        self._falls: list[float] = []  # when counters fell, the last few
 
     @property
     def habit(self) -> float:
@@ -121,8 +125,12 @@ class ProgressModel:
         """Another incarnation begins anew; so does a server whose counters fell."""
         first = self._first_look is None
         fell = max((one.at for one in view.intervals if one.fell), default=None)
-        again = fell is not None and fell != self._fell
-        self._fell = fell if fell is not None else self._fell
+        again = fell is not None and self._falls[-1:] != [fell]
+        if again and fell is not None:
+            recent = [at for at in self._falls if now - at < self._settings.window_seconds]
+            self._falls = [*recent, fell][-FALLS:]
+            # Counters that fall again and again are several servers' under one name, and no restart.
+            again = len(self._falls) < FALLS
         other = view.incarnation != self._seen_incarnation
         self._seen_incarnation = view.incarnation
         if not (first or other or again):
@@ -250,7 +258,9 @@ class ProgressModel:
     def _stay(self, state: Progress, reason: str, view: LookResult) -> None:
         self._reason = reason
         self._spoke = view.spoke
-        self._confidence = view.confidence
+        # What diagnose did not say itself is no more than possible.
+        told = state in (view.progress, Progress.STOPPED)
+        self._confidence = view.confidence if told else Confidence.POSSIBLE
         if state is Progress.STOPPED and view.verdict is not None:
             # Later looks of the same stop have fewer of the ordinary intervals before it: names stay.
             if view.verdict.suspects or not self._suspects:

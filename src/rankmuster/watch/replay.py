@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rankmuster.diagnose import context as contexts
+from rankmuster.diagnose.thresholds import DEFAULTS as DIAGNOSE
 from rankmuster.evidence.bundle import Evidence
 from rankmuster.model.engine import EnginePage
 from rankmuster.model.hardware import GpuTrack
@@ -20,7 +22,7 @@ from rankmuster.model.stamp import StampKind
 from rankmuster.watch.look import look
 from rankmuster.watch.model import Event, Judgement, ProgressModel
 from rankmuster.watch.settings import DEFAULTS, WatchSettings
-from rankmuster.watch.synthetic import HOST, EngineKind, Moment, Plan, StopKind, moments
+from rankmuster.watch.synthetic import EngineKind, Moment, Plan, StopKind, moments
 from rankmuster.watch.tracks import COLUMNS
 from rankmuster.watch.traffic import Traffic, requests, seconds_of
 from rankmuster.watch.window import Window
@@ -142,9 +144,10 @@ def _visible(plan: Plan, shown: int | None) -> bool:
 
 
 def captured(evidence: Evidence, period: float = DEFAULTS.period) -> Iterator[Moment]:
-    """A capture's pages, samples and polls in the order of their unix times, as looks a period apart.
+    """A capture's pages, samples, polls and lines of logs in the order of their times, as looks a period apart.
 
-    What carries no unix time comes with the last look: lines of logs, and what was found out afterwards.
+    Lines are fed by their stamps as `diagnose` anchors them. What has no time, and dumps and process tables, which were
+    taken after the fact, is left out.
     """
     timed: list[tuple[float, object]] = []
     for page in evidence.of(EnginePage):
@@ -158,7 +161,9 @@ def captured(evidence: Evidence, period: float = DEFAULTS.period) -> Iterator[Mo
     if not timed:
         return
     timed.sort(key=lambda item: item[0])
-    first = timed[0][0]
+    first, last = timed[0][0], timed[-1][0]
+    timed += [(max(at, first), line) for at, line in _lines(evidence) if at <= last]
+    timed.sort(key=lambda item: item[0])
     facts = [
         replace(one, processes=tuple(replace(p, exit_code=None, exited_at=None, state=None) for p in one.processes))
         for one in evidence.of(InstanceFacts)[-1:]
@@ -174,10 +179,16 @@ def captured(evidence: Evidence, period: float = DEFAULTS.period) -> Iterator[Mo
     yield Moment(due - first, due, tuple(held))
 
 
+def _lines(evidence: Evidence) -> Iterator[tuple[float, object]]:
+    context = contexts.build(evidence, DIAGNOSE)
+    for observations in evidence.by_type.values():
+        for one in observations:
+            at = context.time(getattr(getattr(one, "origin", None), "stamp", None))
+            if at is not None:
+                yield at, one
+
+
 def _sample(track: GpuTrack, index: int) -> GpuTrack:
     part = slice(index, index + 1)
     columns = {name: getattr(track, name)[part] for name in COLUMNS}
     return replace(track, time=track.time[part], pids=track.pids[part], **columns)
-
-
-__all__ = ["HOST", "Day", "Injected", "Judged", "captured", "day", "inject", "replay"]
