@@ -108,3 +108,29 @@ def test_a_dot_at_the_end_of_a_name_makes_no_bundle_that_does_not_verify(tmp_pat
     assert len({name.casefold() for name in names}) == len(names)
     sealed = staging.seal({**build((), (), Circumstances("1", "here", 0.0, 1.0, 20.0))})
     assert verify(sealed.path).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "secret", "ending"),
+    [
+        ("run_password=planted7.log", "planted7", ".log"),
+        ("--api-key=planted7.out", "planted7", ".out"),
+        ("planted7@example.com.txt", "planted7", ".txt"),
+        ("planted7@example.com", "planted7", ""),
+    ],
+)
+def test_what_names_of_files_tell_goes_by_the_rules_of_free_text(
+    store: Store, name: str, secret: str, ending: str
+) -> None:
+    told = store.sink("logs").put(f"logs/{name}", b"INFO")
+    assert secret not in told
+    assert told.endswith(ending)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nccl_trace_rank_12", "worker-0a1b2c3d4e5f60718293a4b5c6d7e8f9-01000000-4711.out", "nccl_host@7_4711.log",
+     "tokens.json", "vllm@0.service", "rank=3,key=5.log"],
+)  # fmt: skip
+def test_ordinary_names_stay(store: Store, name: str) -> None:
+    assert store.sink("logs").put(name, b"INFO") == safe_name(name)

@@ -15,10 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from rankmuster.collect.strip.secrets import scrub_words
 from rankmuster.collect.strip.shapes import mask_tokens
 from rankmuster.collect.strip.text import scrub
 
 _SAFE = re.compile(r"[^A-Za-z0-9._+=@-]")
+_ENDINGS = frozenset({".log", ".out", ".err", ".txt", ".json"})
 MAX_NAME = 120
 """Bytes of one part of a path: far below the 255 that file systems take, since suffixes are added."""
 
@@ -51,6 +53,13 @@ def safe_name(name: str) -> str:
     """
     cleaned = _SAFE.sub("-", name).lstrip(".-")[:MAX_NAME].rstrip(".")
     return cleaned or "unnamed"
+
+
+def _told(part: str) -> str:
+    """A part of a path without secrets; a file that is masked to its end keeps the ending of its kind."""
+    clean = scrub_words(mask_tokens(part))
+    ending = os.path.splitext(part)[1]
+    return clean if ending not in _ENDINGS or clean.endswith(ending) else clean + ending
 
 
 class Store:
@@ -110,10 +119,10 @@ class Store:
     ) -> str:
         """See `Sink.put`."""
         data = self._scrub(data) if text else self._raw_rule(collector, data)
-        # Jobs name their logs; a token in a name is one all the same.
-        parts = [
-            safe_name(mask_tokens(part)) for part in PurePosixPath(path).parts if part not in ("/", "..", ".")
-        ] or ["unnamed"]
+        # Jobs name their logs; a secret in a name is one all the same.
+        parts = [safe_name(_told(part)) for part in PurePosixPath(path).parts if part not in ("/", "..", ".")] or [
+            "unnamed"
+        ]
         with self._lock:
             if self._closed:
                 raise SinkClosed(f"{path} came after the bundle was closed")

@@ -93,3 +93,10 @@ def test_a_variable_of_a_command_keeps_its_name() -> None:
     line = "mpirun -x MY_TOKEN=planted -x NCCL_DEBUG=INFO -x http_proxy=u:p -x PATH=/bin python a.py"
     told = allowed_command(line.split())
     assert [word for word in told if "=" in word] == ["MY_TOKEN=***", "NCCL_DEBUG=INFO", "http_proxy=***", "PATH=***"]
+
+
+@pytest.mark.parametrize("line", ["torchrun --rdzv-endpoint {} a.py", "tool --host={}", "tool --master-addr {}"])
+def test_a_password_before_a_host_stays_out_as_in_the_environment(line: str) -> None:
+    told = " ".join(allowed_command(line.format("user:planted-pw@node7:29500").split()))
+    assert "planted-pw" not in told
+    assert "node7:29500" in told

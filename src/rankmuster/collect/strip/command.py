@@ -236,7 +236,7 @@ def _value(option: str, value: str) -> str:
         return MASKED if value else value
     if names_secret(name) and not re.fullmatch(r"[\d.,]{1,12}", value):
         return MASKED
-    return value
+    return environment.without_userinfo(value)
 
 
 def _long_or_code(value: str) -> bool:

@@ -88,9 +88,14 @@ def _shown(name: str, value: str) -> str:
     if looks_secret(value) and not name.endswith(_UUIDS):
         return MASKED
     clean = scrub_secrets(scrub_pem(value.encode("utf-8", "replace"))).decode("utf-8", "replace")
-    clean = _USERINFO.sub(f"{MASKED}@", clean)
+    clean = without_userinfo(clean)
     clean = "".join(character if character.isprintable() else "?" for character in clean)
     return clean if len(clean) <= MAX_VALUE else f"{clean[:MAX_VALUE]}... ({len(clean)} characters)"
+
+
+def without_userinfo(value: str) -> str:
+    """An address without the user and password before its host."""
+    return _USERINFO.sub(f"{MASKED}@", value)
 
 
 def _is_setting(name: str, value: str) -> bool:
