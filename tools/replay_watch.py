@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from rankmuster.diagnose import context as contexts
+from rankmuster.diagnose import engine_state
+from rankmuster.diagnose.thresholds import DEFAULTS as DIAGNOSE
 from rankmuster.evidence.bundle import load
 from rankmuster.model.plane import Plane
 from rankmuster.watch.look import look
@@ -149,9 +152,13 @@ def cases(folder: Path) -> list[dict[str, Any]]:
     found = []
     for case in sorted(folder.glob("*/input.tar.zst")):
         truth = json.loads((case.parent / "truth.json").read_text())
-        judged = list(replay(captured(load(case)), BOTH))
-        if not judged:
+        evidence = load(case)
+        taken = list(captured(evidence))
+        if not taken:
             continue
+        judged = list(replay(taken, BOTH))
+        whole = engine_state.assess(contexts.build(evidence, DIAGNOSE))
+        advanced = whole.last_advance - taken[0].unix + taken[0].now if whole and whole.last_advance else None
         events = [one for one in judged if one.judgement.event is Event.STOPPED]
         found.append(
             {
@@ -160,6 +167,7 @@ def cases(folder: Path) -> list[dict[str, Any]]:
                 "looks": len(judged),
                 "seconds": round(judged[-1].now - judged[0].now, 1),
                 "stopped_at": round(events[0].now, 1) if events else None,
+                "seconds_after_last_advance": round(events[0].now - advanced, 1) if events and advanced else None,
                 "states": [one.judgement.state.value for one in judged][-4:],
                 "reason": judged[-1].judgement.reason,
             }

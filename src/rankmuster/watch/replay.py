@@ -172,11 +172,25 @@ def captured(evidence: Evidence, period: float = DEFAULTS.period) -> Iterator[Mo
     held: list[object] = list(facts)
     for at, observation in timed:
         while at > due:
-            yield Moment(due - first, due, tuple(held))
+            yield Moment(due - first, due, _newest(held))
             held = []
             due += period
         held.append(observation)
-    yield Moment(due - first, due, tuple(held))
+    yield Moment(due - first, due, _newest(held))
+
+
+def _newest(held: list[object]) -> tuple[object, ...]:
+    """What a watch would have brought at this look: of pages and samples, which are of a moment, the newest."""
+    kept: dict[object, object] = {}
+    for one in held:
+        key: object = id(one)
+        if isinstance(one, EnginePage):
+            key = (one.source, one.engine)
+        elif isinstance(one, GpuTrack):
+            key = (one.host, one.gpu)
+        kept.pop(key, None)
+        kept[key] = one
+    return tuple(kept.values())
 
 
 def _lines(evidence: Evidence) -> Iterator[tuple[float, object]]:
