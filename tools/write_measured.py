@@ -36,8 +36,8 @@ Written by `python tools/write_measured.py`, which computes the tables below.
 `tools/capture` ran a small serving-like loop (tensor parallel over four or two ranks, or two by two with pipeline
 stages; NCCL 2.28.9, torch 2.11.0+cu130, driver 580.159.04, CUDA 13.0) on four NVIDIA H200 of one virtual machine on
 2026-11-29, with NVLink multicast off, and made one fault per run. The given captures are of the same kind of machine.
-Each is kept in `tests/cases` with what is right, and `make test` compares the verdict with it. Those named `collect-` are
-bundles that `rankmuster collect` took on such a machine on 2026-11-30.
+Each is kept in `tests/cases` with what is right, and `make test` compares the verdict with it. Those named `collect-`
+are bundles that `rankmuster collect` took on such a machine on 2026-11-30.
 
 What the captures of this sitting taught:
 
