@@ -98,3 +98,9 @@ def test_counters_that_fall_again_and_again_are_several_servers_and_end_no_stop(
 
     judged = steps([view(), *[falling(5.0 * number) for number in range(1, 40)]])
     assert len([event for event in events(judged) if event is Event.STOPPED]) <= 3
+
+
+def test_waiting_alone_must_be_seen_twice() -> None:
+    waiting = replace(view(STOPPED), decisive=False)
+    assert events(steps([view(), waiting, view(), waiting, view()])) == []
+    assert events(steps([view(), waiting, waiting])) == [Event.STOPPED]

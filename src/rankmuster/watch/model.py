@@ -83,6 +83,7 @@ class ProgressModel:
         self._stops = 0
         self._resumed: float | None = None
         self._moving_looks = 0
+        self._undecided = 0
         self._gone = False
         self._moving_since: float | None = None
         self._slow_told = False
@@ -203,6 +204,8 @@ class ProgressModel:
         settings = self._settings
         known = state is not Progress.UNKNOWN
         self._told = now if known or self._told is None else self._told
+        if state is not Progress.STOPPED:
+            self._undecided = 0
         if view.gone:
             before, self._gone = self._gone, True
             self._enter(now, state, reason, view)
@@ -220,6 +223,10 @@ class ProgressModel:
             self._resumed = now
             self._enter(now, state, reason, view)
             return Event.RESUMED
+        if state is Progress.STOPPED and view.progress is Progress.STOPPED and not view.decisive:
+            self._undecided += 1
+            if self._undecided < settings.undecided_looks:
+                return None
         if state is Progress.STOPPED:
             same = self._resumed is not None and now - self._resumed < settings.same_stop_seconds
             self._moving_looks = 0

@@ -70,6 +70,10 @@ class WatchSettings:
     """Where no engine is scraped, how long bytes must move without a break before a start counts as over: warm-up moves
     them for seconds."""
 
+    undecided_looks: int = 2
+    """Looks in a row that must say stopped where they rest on waiting alone, not on anything that was seen to stand
+    still: half of the single RAS polls of a healthy job show ranks apart (`ras_gap_seconds`)."""
+
     resume_looks: int = 2
     """Looks in a row that must show work, or its absence, before a stop is over: one burst of retries is none."""
 

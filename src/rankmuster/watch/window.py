@@ -32,6 +32,9 @@ from rankmuster.watch.tracks import Tracks
 SAME_SECONDS = 1e-3
 """Pages of one server that are closer are one page that came twice."""
 
+REPLY_SECONDS = 60.0
+"""Longest time from a question to RAS to its reply that is believed; more is a clock that was set."""
+
 NOT_KEPT = (LogSpan, NcclLogFile, ManifestFacts)
 """What tells of whole files: a part of a log that is followed has no span to speak of."""
 
@@ -73,7 +76,7 @@ class Window:
             self._tracks.add(observation, now - unix_now)
             plane = Plane.HARDWARE
         elif isinstance(observation, RasPoll):
-            self._polls.append((now, observation))
+            self._polls.append((_asked(now, unix_now, observation), observation))
             plane = Plane.RAS if observation.answered else None
         elif isinstance(observation, NodeState):
             self._take_node(now, unix_now, observation)
@@ -193,6 +196,12 @@ def identity(facts: InstanceFacts) -> Hashable:
     """What tells one incarnation from the next: what the platform says, else its processes."""
     processes = frozenset((process.rank, process.host, process.pid) for process in facts.processes)
     return facts.instance, facts.incarnation, facts.incarnation is not None or processes
+
+
+def _asked(now: float, unix_now: float, poll: RasPoll) -> float:
+    """When the poll was asked, monotonic seconds: a reply takes seconds where a member does not answer."""
+    asked = poll.time.unix_seconds if poll.time is not None else None
+    return now if asked is None or not 0 <= unix_now - asked <= REPLY_SECONDS else now - (unix_now - asked)
 
 
 def _dated(page: EnginePage, at: float) -> EnginePage:
