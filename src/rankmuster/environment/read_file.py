@@ -1,4 +1,4 @@
-"""A file that sets variables, told by its content: a specification (YAML, JSON), shell, .env, or an environ dump."""
+"""A file that sets variables, told by its content: a specification (YAML, JSON), a unit, shell, .env, environ."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rankmuster.environment.given import Given, Unreadable, sifted
 from rankmuster.environment.read_manifest import environments, looks_like_manifest
 from rankmuster.environment.read_process import parse_environ
 from rankmuster.environment.read_shell import looks_like_shell, read_shell
+from rankmuster.environment.read_unit import looks_like_unit, read_unit
 
 MAX_BYTES = 4 << 20
 """Of one file: Kubernetes takes objects of at most 1.5 MiB (etcd's limit)."""
@@ -58,6 +59,8 @@ def read_bytes(data: bytes, name: str) -> tuple[Given, ...]:
             raise Unreadable(f"{name} holds binary data, and no NAME=value in it; give a copy of /proc/PID/environ")
         return (Given(name, sifted(values)),)
     text = data.decode("utf-8-sig", "backslashreplace")
+    if looks_like_unit(text):
+        return (read_unit(text, name),)
     if looks_like_shell(text):
         return (read_shell(text, name),)
     documents, damage = _documents(text)
