@@ -19,8 +19,9 @@ from rankmuster.collect.target import Role
 
 _T = TypeVar("_T")
 
-PATIENCE = 0.3
-"""Seconds for one read of a process's memory map: it takes microseconds, or it does not return."""
+PATIENCE = 0.5
+"""Seconds for one read of a process's memory map: it takes microseconds, or it does not return. On a machine whose
+processors are all busy a thread may not run for tenths of a second; eight stuck ranks still fit into the total."""
 TOTAL = 4.0
 """Seconds for one kind of read over all processes; a node with many stuck ones is looked at in part."""
 
