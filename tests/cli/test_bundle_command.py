@@ -39,7 +39,7 @@ def make(output: Path, host: str = "n1", rank: int = 0) -> Path:
     store.sink("ras").put("ras/a.txt", b"reply " + host.encode())
     text = f'{{"instance": "llm-0", "world_size": 2, "processes": [{{"rank": {rank}, "pid": 7, "host": "{host}"}}]}}'
     store.sink("platform").put("instance.json", text.encode())
-    ended = [manifest.Ended("ras", Outcome(Ending.DONE, "answered"), 1795986479.0, 0.1)]
+    ended = [manifest.Report("ras", Outcome(Ending.DONE, "answered"), 1795986479.0, 0.1)]
     around = manifest.Circumstances("0.1.0", host, 1795986479.0, 1795986480.0, 20.0)
     return staging.seal(manifest.build(store.close(), ended, around)).path
 

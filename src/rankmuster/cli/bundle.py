@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say, write_stdout
 from rankmuster.cli.status import CommandError, doing
 
@@ -37,9 +38,7 @@ class BundleStatus(IntEnum):
 @app.command("verify", short_help="Say whether a bundle is whole and unchanged.")
 def verify(
     given: Annotated[str, typer.Argument(metavar="PATH", help="A bundle: a folder, or a .tar.zst.")],
-    debug: Annotated[  # noqa: ARG001  # read from the arguments in main.run
-        bool, typer.Option("--debug", help="Show the traceback of an internal error; the same as RANKMUSTER_DEBUG=1.")
-    ] = False,
+    debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:
     """Say whether a bundle is what was collected: every file by size and digest, none missing, none added.
 
@@ -71,9 +70,7 @@ def merge(
         bool,
         typer.Option("--force", help="Take what can be used of bundles that do not verify or do not fit together."),
     ] = False,
-    debug: Annotated[  # noqa: ARG001  # read from the arguments in main.run
-        bool, typer.Option("--debug", help="Show the traceback of an internal error; the same as RANKMUSTER_DEBUG=1.")
-    ] = False,
+    debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:
     """Make one bundle of the bundles of several nodes of one instance, for one verdict on all of it.
 

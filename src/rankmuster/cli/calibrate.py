@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import say, write_file, write_stdout
 from rankmuster.cli.status import CommandError, ExitStatus, doing
 from rankmuster.environment.wrapped import WIDEST
@@ -43,15 +44,8 @@ def calibrate(
     form: Annotated[
         Format, typer.Option("--format", help="terminal: to read; json: the schema; shell: the variables, to source.")
     ] = Format.TERMINAL,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", metavar="FILE", help="Write to this file, whole or not at all, instead of the screen."
-        ),
-    ] = None,
-    debug: Annotated[  # noqa: ARG001  # read from the arguments in main.run
-        bool, typer.Option("--debug", help="Show the traceback of an internal error; the same as RANKMUSTER_DEBUG=1.")
-    ] = False,
+    output: OutputFile = None,
+    debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:
     """Compute ring, dump, log and time-out sizes from recorded load, and say what each costs.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say, write_stdout
 from rankmuster.cli.status import CommandError, doing
 from rankmuster.collect.wishes import LOG_BYTES, LOOK_SECONDS, AddressMode, DumpWish, RasRisk, Wishes
@@ -107,9 +108,7 @@ def collect(
     upload_deadline: Annotated[
         float, typer.Option("--upload-deadline", metavar="SECONDS", min=1.0, help="Seconds for the upload.")
     ] = 60.0,
-    debug: Annotated[  # noqa: ARG001  # read from the arguments in main.run
-        bool, typer.Option("--debug", help="Show the traceback of an internal error; the same as RANKMUSTER_DEBUG=1.")
-    ] = False,
+    debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:
     """Save the evidence of a live instance on this node, before anything is killed.
 
@@ -169,13 +168,17 @@ def _uploaded(path: Path, url: str, seconds: float) -> bool:
 
 
 def _seconds_since_start() -> float:
-    """How long this process has been running; 0 where /proc does not say. Field 22 of stat: ticks since boot."""
+    """How long this process has been running; 0 where /proc does not say."""
+    from rankmuster.collect.proc import NotAllowed, Proc
+
     try:
-        fields = Path("/proc/self/stat").read_text("ascii", "replace").rpartition(")")[2].split()
-        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-        return max(time.clock_gettime(time.CLOCK_BOOTTIME) - started, 0.0)
-    except (OSError, ValueError, IndexError):
+        stat = Proc(Path("/proc")).stat(os.getpid())
+    except (NotAllowed, OSError):
         return 0.0
+    if stat is None:
+        return 0.0
+    started = stat.start_ticks / os.sysconf("SC_CLK_TCK")
+    return max(time.clock_gettime(time.CLOCK_BOOTTIME) - started, 0.0)
 
 
 def _step_back() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import say, write_file, write_stdout
 from rankmuster.cli.status import CommandError, doing
 
@@ -39,12 +40,7 @@ def diagnose(
     form: Annotated[
         Format, typer.Option("--format", help="terminal: to read; json: the schema; html: one page; perfetto: a trace.")
     ] = Format.TERMINAL,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", metavar="FILE", help="Write to this file, whole or not at all, instead of the screen."
-        ),
-    ] = None,
+    output: OutputFile = None,
     width: Annotated[
         int | None,
         typer.Option(
@@ -52,9 +48,7 @@ def diagnose(
         ),
     ] = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours; the same as NO_COLOR=1.")] = False,
-    debug: Annotated[  # noqa: ARG001  # read from the arguments in main.run, where parsing itself may have failed
-        bool, typer.Option("--debug", help="Show the traceback of an internal error; the same as RANKMUSTER_DEBUG=1.")
-    ] = False,
+    debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:
     """Say what is wrong with an instance, who is the culprit, and what must be rebuilt.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import say, write_file, write_stdout
 from rankmuster.cli.status import CommandError, ExitStatus, doing
 from rankmuster.environment.draft import ProfileName
@@ -47,11 +48,6 @@ class CheckFormat(str, Enum):
     JSON = "json"
 
 
-Debug = Annotated[
-    bool, typer.Option("--debug", help="Show the traceback of an internal error; the same as RANKMUSTER_DEBUG=1.")
-]
-
-
 @env_app.command("print", short_help="Print the variables of a profile, with a reason each.")
 def print_profile(
     profile: Annotated[
@@ -87,13 +83,8 @@ def print_profile(
     form: Annotated[
         Format, typer.Option("--format", help="shell: to source; yaml: for a pod's container; json: the schema.")
     ] = Format.SHELL,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", metavar="FILE", help="Write to this file, whole or not at all, instead of the screen."
-        ),
-    ] = None,
-    debug: Debug = False,  # noqa: ARG001  # read from the arguments in main.run
+    output: OutputFile = None,
+    debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:
     """Print the variables to set before an instance starts, with the reason and the cost of each.
 
@@ -188,13 +179,8 @@ def check_environment(
     form: Annotated[
         CheckFormat, typer.Option("--format", help="terminal: to read; json: the schema.")
     ] = CheckFormat.TERMINAL,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", metavar="FILE", help="Write to this file, whole or not at all, instead of the screen."
-        ),
-    ] = None,
-    debug: Debug = False,  # noqa: ARG001
+    output: OutputFile = None,
+    debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:
     """Say what contradicts itself among the variables of a process or a specification, and how to set it right.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.cli.options import Debug
 from rankmuster.cli.output import write_stdout
 from rankmuster.cli.status import CommandError, doing
 
@@ -31,9 +32,7 @@ def explain(
             show_default=False,
         ),
     ] = None,
-    debug: Annotated[  # noqa: ARG001  # read from the arguments in main.run
-        bool, typer.Option("--debug", help="Show the traceback of an internal error; the same as RANKMUSTER_DEBUG=1.")
-    ] = False,
+    debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:
     """Explain a word of a verdict: what it means, how it is told apart, what to do and what not to do.
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rankmuster.collect.bundle.manifest import SCHEMA, listing
 from rankmuster.collect.collector import Assessment, Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.outcome import Ending, Outcome
@@ -116,15 +117,7 @@ def assess(folder: Path, pieces: tuple[Piece, ...], *, confirmed: bool = False) 
 def _blobs(folder: Path, pieces: tuple[Piece, ...]) -> Iterator[Blob]:
     """What decides whether it moves, with the look times that files cannot say themselves."""
     used = [piece for piece in pieces if piece.collector in _SOURCES]
-    files = {
-        piece.path: {
-            key: value
-            for key, value in (("look_time", piece.look_time), ("rank", piece.rank), ("host", piece.host))
-            if value is not None
-        }
-        for piece in used
-    }
-    manifest = {"schema": "rankmuster.bundle/1", "files": files}
+    manifest = {"schema": SCHEMA, "files": {piece.path: listing(piece) for piece in used}}
     yield Blob("manifest.json", json.dumps(manifest).encode())
     for piece in used:
         try:

@@ -32,3 +32,15 @@ class Outcome:
     ending: Ending
     note: str
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How one collector ended. `started`: unix seconds; `seconds`: how long it ran, of `budget_seconds`."""
+
+    name: str
+    outcome: Outcome
+    started: float
+    seconds: float
+    budget_seconds: float = 0.0
+    files: tuple[str, ...] = ()

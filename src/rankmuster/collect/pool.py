@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rankmuster.collect.collector import Collector, Scene
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.outcome import Ending, Outcome
+from rankmuster.collect.outcome import Ending, Outcome, Report
 from rankmuster.collect.sink import SinkClosed, SinkFull, Store
 
 POLL_SECONDS = 0.05
@@ -25,18 +25,6 @@ class Task:
 
     collector: Collector
     until_end: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """How one collector ended. `started`: unix seconds; `seconds`: how long it ran."""
-
-    name: str
-    outcome: Outcome
-    started: float
-    seconds: float
-    budget_seconds: float
-    files: tuple[str, ...]
 
 
 class _Run:

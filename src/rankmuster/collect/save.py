@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rankmuster import __version__
 from rankmuster.collect.assess import look_seconds
-from rankmuster.collect.bundle.manifest import Circumstances, Ended, build
-from rankmuster.collect.bundle.write import NotWritten, OutputRefused, open_staging
+from rankmuster.collect.bundle.manifest import Circumstances, build
+from rankmuster.collect.bundle.write import NotWritten, OutputRefused, Staging, open_staging
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.collect.find.again import GONE, look_again
@@ -22,8 +22,8 @@ from rankmuster.collect.find.facts import instance_facts
 from rankmuster.collect.find.search import Request as Wanted
 from rankmuster.collect.look_for import Ambiguous, look_for
 from rankmuster.collect.machine import Machine
-from rankmuster.collect.outcome import Ending
-from rankmuster.collect.pool import Report, Task, run
+from rankmuster.collect.outcome import Ending, Report
+from rankmuster.collect.pool import Task, run
 from rankmuster.collect.proc import Proc
 from rankmuster.collect.registry import tasks as all_tasks
 from rankmuster.collect.sink import Sink, SinkFull, Store
@@ -109,7 +109,7 @@ def save(
         staging.abandon()
         raise
     target = sought.target
-    store = _store(staging.folder, machine, target, request.wishes.addresses)
+    store = _store(staging, machine, target, request.wishes.addresses)
     closing = max(CLOSE_SECONDS, CLOSE_SHARE * request.deadline_seconds)
     working = Deadline(max(deadline.before(closing).at, clock() + LEAST_SECONDS / 2), clock)
     apart = look_seconds(request.wishes.look_seconds, working.remaining())
@@ -137,7 +137,6 @@ def save(
         staging.abandon()
         return Saved(None, target, False, reports, (*notes, "nothing could be saved"), seconds)
     headline = _headline(sought.target, machine, request, reports, notes)
-    ended = [Ended(r.name, r.outcome, r.started, r.seconds, r.budget_seconds, r.files) for r in reports]
     around = Circumstances(
         __version__,
         machine.hostname,
@@ -149,13 +148,13 @@ def save(
         _plain(wishes),
     )
     try:
-        sealed = staging.seal(build(pieces, ended, around), deadline)
+        sealed = staging.seal(build(pieces, reports, around), deadline)
     except NotWritten as error:
         return Saved(None, target, False, reports, (*headline, str(error)), clock() - begun)
     return Saved(sealed.path, target, of_instance, reports, (*headline, *sealed.notes), clock() - begun)
 
 
-def _store(folder: Path, machine: Machine, target: Target | None, mode: AddressMode) -> Store:
+def _store(staging: Staging, machine: Machine, target: Target | None, mode: AddressMode) -> Store:
     """The store with the rule for addresses of this instance. What RAS says is kept raw unless every address goes."""
     workers = target.workers[:1] if target is not None else ()
     namespaces = [os.getpid(), *(process.pid for process in workers)]  # a sidecar's own network may be another one
@@ -165,7 +164,7 @@ def _store(folder: Path, machine: Machine, target: Target | None, mode: AddressM
     def raw(collector: str, data: bytes) -> bytes:
         return rule.scrub(data) if mode is AddressMode.ALL and collector == "ras" else data
 
-    return Store(folder, scrubber=Scrubber(rule), raw_rule=raw)
+    return staging.store(scrubber=Scrubber(rule), raw_rule=raw)
 
 
 def _put_instance(sink: Sink, target: Target, time: float) -> None:

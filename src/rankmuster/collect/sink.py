@@ -25,6 +25,10 @@ MAX_NAME = 120
 """Bytes of one part of a path: far below the 255 that file systems take, since suffixes are added."""
 
 
+MAX_BYTES = 2 << 30
+"""Of one bundle: more than a node's dumps, logs and counters together, and less than a disk that others need too."""
+
+
 class SinkClosed(Exception):
     """The bundle is being closed; what comes now is too late."""
 
@@ -62,6 +66,11 @@ def _told(part: str) -> str:
     return clean if ending not in _ENDINGS or clean.endswith(ending) else clean + ending
 
 
+def as_it_is(_collector: str, data: bytes) -> bytes:
+    """The rule for raw pieces where nobody wants another."""
+    return data
+
+
 class Store:
     """The folder and the list of its pieces; shared by all collectors, so it locks."""
 
@@ -69,9 +78,9 @@ class Store:
         self,
         folder: Path,
         *,
-        max_bytes: int = 2 << 30,
+        max_bytes: int = MAX_BYTES,
         scrubber: Callable[[bytes], bytes] = scrub,
-        raw_rule: Callable[[str, bytes], bytes] = lambda _collector, data: data,
+        raw_rule: Callable[[str, bytes], bytes] = as_it_is,
     ) -> None:
         """`raw_rule`: what becomes of pieces that are kept raw, by collector: nothing, unless somebody wants it so."""
         self.folder = folder

@@ -6,8 +6,7 @@ from rankmuster.diagnose.context import Context
 from rankmuster.model.engine import EnginePage
 from rankmuster.model.frameworklog import LogSpan, TrafficHint, TrafficPath
 
-INVISIBLE_TO_FLIGHT = {
-    TrafficPath.PYNCCL,
+_OUTSIDE_EAGER_NCCL = {
     TrafficPath.CUSTOM_ALL_REDUCE,
     TrafficPath.CUDA_GRAPHS,
     TrafficPath.SYMMETRIC_MEMORY,
@@ -17,19 +16,10 @@ INVISIBLE_TO_FLIGHT = {
     TrafficPath.UCX,
     TrafficPath.MPI,
 }
+INVISIBLE_TO_FLIGHT = _OUTSIDE_EAGER_NCCL | {TrafficPath.PYNCCL}
 """Paths of which the Flight Recorder has no entry (facts on the recorder, section 7.5)."""
 
-INVISIBLE_TO_RAS = {
-    TrafficPath.CUSTOM_ALL_REDUCE,
-    TrafficPath.CUDA_GRAPHS,
-    TrafficPath.SYMMETRIC_MEMORY,
-    TrafficPath.FLASHINFER,
-    TrafficPath.NVSHMEM,
-    TrafficPath.NIXL,
-    TrafficPath.UCX,
-    TrafficPath.MPI,
-    TrafficPath.GLOO,
-}
+INVISIBLE_TO_RAS = _OUTSIDE_EAGER_NCCL | {TrafficPath.GLOO}
 """Paths whose operations NCCL RAS does not count."""
 
 ENGINE_PATHS = {

@@ -37,7 +37,7 @@ def make(
         sink.put(path, data, look_time=look if timed else None, rank=rank)
     if instance is not None:
         sink.put("instance.json", json.dumps(instance).encode())
-    ended = [manifest.Ended(collector, Outcome(Ending.DONE, "asked, answered"), look, 0.5, 3.0)]
+    ended = [manifest.Report(collector, Outcome(Ending.DONE, "asked, answered"), look, 0.5, 3.0)]
     around = manifest.Circumstances("0.1.0", host, look, look + 1, 20.0, clock_offsets=offsets or {})
     return staging.seal(manifest.build(store.close(), ended, around)).path
 

@@ -17,8 +17,8 @@ from rankmuster.model.instance import ManifestFacts
 
 PIECE = Piece("flight/nccl_trace_rank_2", "flight-pipes", 5, "a" * 64, 1795986513.8, 2, "10.0.0.7")
 ENDED = (
-    manifest.Ended("ras", Outcome(Ending.DECLINED, "not asked: token=planted-token", ("careful",)), 1.0, 0.1, 3.0),
-    manifest.Ended("flight-pipes", Outcome(Ending.DONE, "one dump"), 1.0, 0.1, 3.0),
+    manifest.Report("ras", Outcome(Ending.DECLINED, "not asked: token=planted-token", ("careful",)), 1.0, 0.1, 3.0),
+    manifest.Report("flight-pipes", Outcome(Ending.DONE, "one dump"), 1.0, 0.1, 3.0),
 )
 AROUND = manifest.Circumstances(
     "0.1.0", "n1", 1.0, 2.0, 20.0, {"name": "llm-0", "world_size": 4, "ranks": [2]}, ("a note",), {}, {"n1": -0.004}

@@ -62,7 +62,7 @@ def test_none_of_them_is_in_a_bundle(tmp_path: Path, name: str) -> None:
     sink.put("logs/wide.log", text.decode().encode("utf-16"), text=True)
     facts = {"environment": allowed(VARIABLES), "command": allowed_command(COMMAND)}
     sink.put("platform/processes.json", json.dumps(facts).encode())
-    ended = [manifest.Ended("framework-logs", Outcome(Ending.DONE, f"read {PLANTED[0][1]}"), 1795986479.0, 0.5)]
+    ended = [manifest.Report("framework-logs", Outcome(Ending.DONE, f"read {PLANTED[0][1]}"), 1795986479.0, 0.5)]
     around = manifest.Circumstances("0.1.0", "n1", 1795986479.0, 1795986480.0, 20.0, notes=(PLANTED[31][1],))
     document = manifest.build(store.close(), ended, around)
     sealed = staging.seal(document)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rankmuster.collect.bundle.paths import MANIFEST, objection
-from rankmuster.collect.outcome import Outcome
+from rankmuster.collect.outcome import Report
 from rankmuster.collect.sink import Piece
 from rankmuster.collect.strip.secrets import scrub_words
 
@@ -30,18 +30,6 @@ MAX_FILES = 100_000
 _FAMILY = re.compile(r"rankmuster\.bundle/(\d{1,6})(?:\.\d{1,6})*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ZEROS = "0" * 64
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How one collector ended. `started`: unix seconds; `seconds`: how long it ran, of `budget_seconds`."""
-
-    name: str
-    outcome: Outcome
-    started: float
-    seconds: float
-    budget_seconds: float = 0.0
-    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +81,7 @@ class Manifest:
     sealed: bool
 
 
-def build(pieces: Iterable[Piece], ended: Iterable[Ended], around: Circumstances) -> dict[str, Any]:
+def build(pieces: Iterable[Piece], ended: Iterable[Report], around: Circumstances) -> dict[str, Any]:
     """The document; `sealed_bytes` writes it. The same arguments give the same document."""
     return {
         "schema": SCHEMA,
@@ -125,7 +113,7 @@ def listing(piece: Piece) -> dict[str, Any]:
     return entry
 
 
-def _collector(one: Ended) -> dict[str, Any]:
+def _collector(one: Report) -> dict[str, Any]:
     return {
         "outcome": one.outcome.ending.value,
         "note": scrub_words(one.outcome.note),

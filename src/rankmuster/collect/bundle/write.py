@@ -19,7 +19,7 @@ from rankmuster.collect.bundle.pack import MODE, name_it, pack, sync_folder
 from rankmuster.collect.bundle.paths import MANIFEST
 from rankmuster.collect.bundle.verify import PART
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.sink import Store
+from rankmuster.collect.sink import MAX_BYTES, Store, as_it_is
 from rankmuster.collect.strip.text import scrub
 
 ARCHIVE = ".tar.zst"
@@ -65,9 +65,15 @@ class Staging:
         """Whether the bundle becomes an archive."""
         return self.output.name.endswith(ARCHIVE)
 
-    def store(self, *, max_bytes: int = 2 << 30, scrubber: Callable[[bytes], bytes] = scrub) -> Store:
+    def store(
+        self,
+        *,
+        max_bytes: int = MAX_BYTES,
+        scrubber: Callable[[bytes], bytes] = scrub,
+        raw_rule: Callable[[str, bytes], bytes] = as_it_is,
+    ) -> Store:
         """Where collectors put their pieces."""
-        return Store(self.folder, max_bytes=max_bytes, scrubber=scrubber)
+        return Store(self.folder, max_bytes=max_bytes, scrubber=scrubber, raw_rule=raw_rule)
 
     def seal(self, document: Mapping[str, Any], deadline: Deadline | None = None) -> Sealed:
         """Makes the bundle of what is in the folder: everything on disk, the manifest last, one rename.
