@@ -22,13 +22,13 @@ from rankmuster.diagnose import engine_state
 from rankmuster.diagnose.thresholds import DEFAULTS as DIAGNOSE
 from rankmuster.evidence.bundle import load
 from rankmuster.model.plane import Plane
-from rankmuster.watch.look import look
-from rankmuster.watch.model import Event, ProgressModel
-from rankmuster.watch.replay import captured, day, inject, replay
-from rankmuster.watch.settings import DEFAULTS
-from rankmuster.watch.synthetic import EngineKind, Plan, StopKind, moments
-from rankmuster.watch.traffic import Traffic, requests, seconds_of
-from rankmuster.watch.window import Window
+from rankmuster.watch.progress.look import look
+from rankmuster.watch.progress.model import Event, ProgressModel
+from rankmuster.watch.progress.settings import DEFAULTS
+from rankmuster.watch.progress.window import Window
+from rankmuster.watch.replay.run import captured, day, inject, replay
+from rankmuster.watch.replay.synthetic import EngineKind, Plan, StopKind, moments
+from rankmuster.watch.replay.traffic import Traffic, requests, seconds_of
 
 BOTH = frozenset({Plane.ENGINE, Plane.HARDWARE})
 VIEWS = (

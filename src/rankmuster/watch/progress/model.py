@@ -13,10 +13,10 @@ from rankmuster.diagnose.thresholds import DEFAULTS as DIAGNOSE
 from rankmuster.model.fault import Confidence, Progress
 from rankmuster.model.plane import Plane, PlaneReport
 from rankmuster.model.verdict import Suspect, Verdict
-from rankmuster.watch.look import LookResult
-from rankmuster.watch.pauses import Pauses
-from rankmuster.watch.settings import DEFAULTS, WatchSettings
-from rankmuster.watch.speed import Speed, SpeedKind, SpeedView
+from rankmuster.watch.progress.look import LookResult
+from rankmuster.watch.progress.pauses import Pauses
+from rankmuster.watch.progress.settings import DEFAULTS, WatchSettings
+from rankmuster.watch.progress.speed import Speed, SpeedKind, SpeedView
 
 
 class Event(str, Enum):

@@ -12,12 +12,12 @@ import pytest
 from rankmuster.evidence.bundle import load
 from rankmuster.model.fault import Progress
 from rankmuster.model.plane import Plane
-from rankmuster.watch.model import Event
-from rankmuster.watch.replay import captured, day, inject, replay
-from rankmuster.watch.synthetic import EngineKind, Plan, StopKind
-from rankmuster.watch.traffic import Traffic
+from rankmuster.watch.progress.model import Event
+from rankmuster.watch.replay.run import captured, day, inject, replay
+from rankmuster.watch.replay.synthetic import EngineKind, Plan, StopKind
+from rankmuster.watch.replay.traffic import Traffic
 
-CASES = Path(__file__).parents[1] / "cases"
+CASES = Path(__file__).parents[2] / "cases"
 BOTH = frozenset({Plane.ENGINE, Plane.HARDWARE})
 BAR_SECONDS = 15.0
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from rankmuster.diagnose.engine_series import changed, grew
 from rankmuster.diagnose.engine_state import SECONDARY
 from rankmuster.model.engine import EnginePage, EngineStream
-from rankmuster.watch.window import Loaded
+from rankmuster.watch.progress.window import Loaded
 
 Name = tuple[str, str, str]
 """Server, engine and the key of its stream."""

@@ -21,9 +21,9 @@ from rankmuster.model.fault import Confidence, Progress
 from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.plane import Plane, PlaneReport, PlaneState
 from rankmuster.model.verdict import Verdict
-from rankmuster.watch.loaded import Interval, load_of, newest, since_load
-from rankmuster.watch.settings import WatchSettings
-from rankmuster.watch.window import Window
+from rankmuster.watch.progress.loaded import Interval, load_of, newest, since_load
+from rankmuster.watch.progress.settings import WatchSettings
+from rankmuster.watch.progress.window import Window
 
 EXPECTED = frozenset({Plane.ENGINE, Plane.HARDWARE})
 """Planes that speak at every look where nothing else is configured."""

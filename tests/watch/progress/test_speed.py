@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankmuster.watch.loaded import Interval
-from rankmuster.watch.speed import DEFAULTS, Speed, SpeedKind
+from rankmuster.watch.progress.loaded import Interval
+from rankmuster.watch.progress.speed import DEFAULTS, Speed, SpeedKind
 
 
 class Fed:

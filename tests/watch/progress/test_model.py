@@ -9,9 +9,9 @@ from build_looks import view
 
 from rankmuster.model.fault import Progress
 from rankmuster.model.plane import Plane
-from rankmuster.watch.look import LookResult
-from rankmuster.watch.model import Event, Judgement, ProgressModel
-from rankmuster.watch.settings import DEFAULTS
+from rankmuster.watch.progress.look import LookResult
+from rankmuster.watch.progress.model import Event, Judgement, ProgressModel
+from rankmuster.watch.progress.settings import DEFAULTS
 
 STOPPED, ADVANCING, IDLE, UNKNOWN = Progress.STOPPED, Progress.ADVANCING, Progress.IDLE, Progress.UNKNOWN
 

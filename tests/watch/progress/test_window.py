@@ -13,8 +13,8 @@ from rankmuster.model.instance import InstanceFacts
 from rankmuster.model.plane import Plane
 from rankmuster.model.ras import RasPoll
 from rankmuster.model.stamp import Stamp, StampKind
-from rankmuster.watch.settings import DEFAULTS, WatchSettings
-from rankmuster.watch.window import Window
+from rankmuster.watch.progress.settings import DEFAULTS, WatchSettings
+from rankmuster.watch.progress.window import Window
 
 
 def fill(window: Window, looks: int, *, start: float = 0.0, wall: float = WALL) -> None:

@@ -25,10 +25,10 @@ from rankmuster.model.node import NodeState
 from rankmuster.model.plane import Plane
 from rankmuster.model.ras import RasPoll
 from rankmuster.model.stamp import unix
-from rankmuster.watch.clocks import Clocks, stamped
-from rankmuster.watch.processes import merged
-from rankmuster.watch.settings import WatchSettings
-from rankmuster.watch.tracks import Tracks
+from rankmuster.watch.progress.clocks import Clocks, stamped
+from rankmuster.watch.progress.processes import merged
+from rankmuster.watch.progress.settings import WatchSettings
+from rankmuster.watch.progress.tracks import Tracks
 
 SAME_SECONDS = 1e-3
 """Pages of one server that are closer are one page that came twice."""

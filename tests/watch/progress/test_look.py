@@ -8,11 +8,11 @@ from build_looks import WALL, facts, page, sample
 from rankmuster.model.engine import EnginePage
 from rankmuster.model.fault import Progress
 from rankmuster.model.plane import Plane, PlaneState
-from rankmuster.watch.loaded import newest, since_load
-from rankmuster.watch.look import LookResult, look
-from rankmuster.watch.pauses import Pauses
-from rankmuster.watch.settings import DEFAULTS
-from rankmuster.watch.window import Window
+from rankmuster.watch.progress.loaded import newest, since_load
+from rankmuster.watch.progress.look import LookResult, look
+from rankmuster.watch.progress.pauses import Pauses
+from rankmuster.watch.progress.settings import DEFAULTS
+from rankmuster.watch.progress.window import Window
 
 
 def told(pages: list[EnginePage | None], *, failing: str | None = None) -> tuple[Window, LookResult]:

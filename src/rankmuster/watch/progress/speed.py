@@ -17,7 +17,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from rankmuster.watch.loaded import Interval, Name
+from rankmuster.watch.progress.loaded import Interval, Name
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,13 @@ from rankmuster.model.instance import InstanceFacts
 from rankmuster.model.plane import Plane
 from rankmuster.model.ras import RasPoll
 from rankmuster.model.stamp import StampKind
-from rankmuster.watch.look import look
-from rankmuster.watch.model import Event, Judgement, ProgressModel
-from rankmuster.watch.settings import DEFAULTS, WatchSettings
-from rankmuster.watch.synthetic import EngineKind, Moment, Plan, StopKind, moments
-from rankmuster.watch.tracks import COLUMNS
-from rankmuster.watch.traffic import Traffic, requests, seconds_of
-from rankmuster.watch.window import Window
+from rankmuster.watch.progress.look import look
+from rankmuster.watch.progress.model import Event, Judgement, ProgressModel
+from rankmuster.watch.progress.settings import DEFAULTS, WatchSettings
+from rankmuster.watch.progress.tracks import COLUMNS
+from rankmuster.watch.progress.window import Window
+from rankmuster.watch.replay.synthetic import EngineKind, Moment, Plan, StopKind, moments
+from rankmuster.watch.replay.traffic import Traffic, requests, seconds_of
 
 ALARMS = (Event.STOPPED, Event.SLOW)
 """Events that call somebody."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rankmuster.watch.loaded import Interval, Name
-from rankmuster.watch.settings import WatchSettings
+from rankmuster.watch.progress.loaded import Interval, Name
+from rankmuster.watch.progress.settings import WatchSettings
 
 MOST = 256
 """Pauses that are remembered: the newest."""

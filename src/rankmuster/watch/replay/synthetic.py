@@ -15,7 +15,7 @@ from rankmuster.model.instance import InstanceFacts, ProcessFacts
 from rankmuster.model.node import NodeState, NodeTask, TaskLook, TaskState
 from rankmuster.model.plane import Plane
 from rankmuster.model.stamp import unix
-from rankmuster.watch.traffic import Second, Stage, Traffic
+from rankmuster.watch.replay.traffic import Second, Stage, Traffic
 
 HOST = "192.0.2.7"
 

@@ -10,8 +10,8 @@ from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.instance import InstanceFacts, ProcessFacts
 from rankmuster.model.plane import Plane
 from rankmuster.model.stamp import unix
-from rankmuster.watch.loaded import Interval
-from rankmuster.watch.look import LookResult
+from rankmuster.watch.progress.loaded import Interval
+from rankmuster.watch.progress.look import LookResult
 
 WALL = 1.79e9
 
