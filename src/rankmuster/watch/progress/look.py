@@ -6,7 +6,7 @@ The judging is `diagnose`'s own, with its thresholds set for looks that are a pe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rankmuster.diagnose import context as contexts
 from rankmuster.diagnose import engine_state, progress
@@ -35,9 +35,10 @@ class LookResult:
 
     `progress`, `decisive`, `spoke`, `reason`: as `diagnose` says them. `verdict`: of the whole diagnosis, where
     something accuses; else None. `quiet_planes`: planes that are stale or blind, with why. `loaded`: whether a request
-    runs or waits, None without a page. `intervals`: the newest of every engine. `doing`: what each rank's GPU does.
-    `incarnation`: its number since the watch began. `started_at`: monotonic seconds, None unknown. `gone`: every
-    process of the instance had ended. `engine_expected`: whether an engine's pages should be there.
+    runs or waits, None without a page. `intervals`: the newest of every engine. `doing`: what each rank's GPU does;
+    `tracks`: its samples. `incarnation`: its number since the watch began. `started_at`: monotonic seconds, None
+    unknown. `gone`: every process of the instance had ended. `engine_expected`: whether an engine's pages should be
+    there.
     """
 
     progress: Progress
@@ -54,6 +55,7 @@ class LookResult:
     gone: bool
     confidence: Confidence | None = None
     engine_expected: bool = True
+    tracks: Mapping[int, GpuTrack] = field(default_factory=dict)
 
     @property
     def all_spin(self) -> bool:
@@ -76,6 +78,7 @@ def look(
     limits = settings.thresholds(habit)
     evidence = window.evidence(now, since_load(window.pages))
     alone = _alone(window, evidence)
+    only = _only(window, evidence) if alone else {}
     if alone:
         evidence = Evidence({kind: found for kind, found in evidence.by_type.items() if kind is not GpuTrack})
     context = contexts.build(evidence, limits)
@@ -107,6 +110,7 @@ def look(
         gone=_gone(window),
         confidence=_confidence(verdict, spoke),
         engine_expected=Plane.ENGINE in expected or Plane.ENGINE in window.spoke,
+        tracks=only or context.tracks,
     )
 
 
@@ -128,6 +132,15 @@ def _alone(window: Window, evidence: Evidence) -> bool:
     """Whether the instance has one GPU only: it waits for no peer, and computes without moving a byte."""
     world = window.facts.world_size if window.facts is not None else None
     return world == 1 or (world is None and len(evidence.of(GpuTrack)) == 1)
+
+
+def _only(window: Window, evidence: Evidence) -> dict[int, GpuTrack]:
+    """The samples of the one rank that there is: nothing is judged by them, and people wish to see them."""
+    process = window.facts.processes[0] if window.facts is not None and window.facts.processes else None
+    rank, uuid = (process.rank, process.gpu_uuid) if process is not None else (0, None)
+    tracks = evidence.of(GpuTrack)
+    found = tracks if len(tracks) == 1 else [track for track in tracks if uuid is not None and track.uuid == uuid]
+    return {rank: found[0]} if found else {}
 
 
 def _loaded(window: Window) -> bool | None:

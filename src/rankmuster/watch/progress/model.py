@@ -17,6 +17,7 @@ from rankmuster.watch.progress.look import LookResult
 from rankmuster.watch.progress.pauses import Pauses
 from rankmuster.watch.progress.settings import DEFAULTS, WatchSettings
 from rankmuster.watch.progress.speed import Speed, SpeedKind, SpeedView
+from rankmuster.watch.snapshot import GroupView
 
 
 class Event(str, Enum):
@@ -37,7 +38,7 @@ class Judgement:
 
     `since`: monotonic seconds from which it has been in this state. `spoke`: planes that say so; `quiet_planes`: those
     that are stale or blind, with why. `suspects`: the verdict's, where planes can tell. `incarnation`, `stops`: their
-    numbers since the watch began. `speed`: against its own past.
+    numbers since the watch began. `speed`: against its own past. `groups`: what can be told apart, each by itself.
     """
 
     state: Progress
@@ -52,6 +53,7 @@ class Judgement:
     stops: int
     speed: SpeedView
     verdict: Verdict | None = None
+    groups: tuple[GroupView, ...] = ()
 
 
 FALLS = DIAGNOSE.most_resets + 1
@@ -88,15 +90,21 @@ class ProgressModel:
         self._moving_since: float | None = None
         self._slow_told = False
         self._falls: list[float] = []  # when counters fell, the last few
+        self._draining_since: float | None = None
 
     @property
     def habit(self) -> float:
         """Seconds of this instance's own long pauses, for the next look."""
         return self._pauses.habit
 
-    def step(self, now: float, view: LookResult) -> Judgement:
-        """Takes one look at `now` (monotonic seconds)."""
+    def step(self, now: float, view: LookResult, draining: bool = False) -> Judgement:
+        """Takes one look at `now` (monotonic seconds).
+
+        `draining`: the platform says that the instance is being drained. What works or rests is draining then, and not
+        slow: fewer and fewer requests are what was asked for. A stop stays a stop.
+        """
         event = self._begin(now, view)
+        self._draining_since = (now if self._draining_since is None else self._draining_since) if draining else None
         self._pauses.add(view.intervals)
         self._speed.add(view.intervals)
         if view.loaded:
@@ -107,10 +115,13 @@ class ProgressModel:
         self._steady(now, view)
         state, reason = self._wanted(now, view)
         moved = self._move(now, state, reason, view)
+        told, since, why = self._state, self._since if self._since is not None else now, self._reason
+        if self._draining_since is not None and told in AT_WORK:
+            told, since, why = Progress.DRAINING, self._draining_since, f"it is being drained; {why}"
         return Judgement(
-            state=self._state,
-            since=self._since if self._since is not None else now,
-            reason=self._reason,
+            state=told,
+            since=since,
+            reason=why,
             spoke=self._spoke,
             quiet_planes=view.quiet_planes,
             suspects=self._suspects,
@@ -245,7 +256,13 @@ class ProgressModel:
     def _at_work(self, now: float, state: Progress, reason: str, view: LookResult) -> Event | None:
         """Among the harmless states there is nothing to wait for; slow is one way of advancing."""
         speed = self._speed.view()
-        if state is Progress.ADVANCING and view.loaded and speed.kind in (SpeedKind.PERSISTENT, SpeedKind.TAIL):
+        drained = self._draining_since is not None
+        if (
+            state is Progress.ADVANCING
+            and view.loaded
+            and not drained
+            and speed.kind in (SpeedKind.PERSISTENT, SpeedKind.TAIL)
+        ):
             self._enter(now, Progress.SLOW, f"slow ({speed.kind.value}): {speed.reason}", view)
             told, self._slow_told = self._slow_told, True
             return None if told else Event.SLOW
