@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.logs.http_get import Page, Unanswered, get
+from rankmuster.collect.logs import metrics_page
+from rankmuster.collect.logs.http_get import Unanswered, get
+from rankmuster.collect.logs.metrics_page import MAX_SERVERS, by_port
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.sink import Sink
 from rankmuster.evidence import engine_page
@@ -18,12 +18,8 @@ from rankmuster.evidence.blob import Blob
 
 PAGE_SECONDS = 2.0
 """For one page: an engine answers in milliseconds, one whose event loop is blocked does not answer at all."""
-MAX_SERVERS = 16
-"""Servers asked: an instance with a server a data-parallel rank has at most one a GPU."""
 _POLL = 0.1
 """Seconds between two glances at whether the others are done, and the last look is due."""
-
-_SAMPLE = re.compile(rb"^(?:# (?:HELP|TYPE) |[A-Za-z_:][\w:]*(?:\{[^\n]*\})? +[-+\d.NI])", re.MULTILINE)
 
 
 @dataclass
@@ -53,7 +49,7 @@ class EnginePages:
         urls = (given,) if given is not None else (scene.target.metrics_urls if scene.target is not None else ())
         if not urls:
             return Outcome(Ending.NOTHING, _why(scene))
-        servers = _servers(urls)
+        servers = [_Server(port, list(same)) for port, same in by_port(urls).items()][:MAX_SERVERS]
         host = scene.target.host if scene.target is not None else None
         begun = scene.clock()
         self._look(servers, scene, sink, deadline, host)
@@ -116,7 +112,7 @@ class EnginePages:
                 continue
             looked = scene.now()
             server.refused = False
-            problem = _problem(page)
+            problem = metrics_page.problem(page)
             if problem is not None:
                 server.errors.append(f"{url}: {problem}")
                 continue
@@ -136,31 +132,6 @@ def _why(scene: Scene) -> str:
         f"{scene.target.name} has no server on this node whose address is known (a headless node, or a program of "
         "one's own); give --metrics-url"
     )
-
-
-def _servers(urls: Sequence[str]) -> list[_Server]:
-    found: dict[str, _Server] = {}
-    for url in urls:
-        try:
-            parts = urlsplit(url)
-            key = str(parts.port or (443 if parts.scheme == "https" else 80))
-        except ValueError:
-            key = "0"
-        found.setdefault(key, _Server(key, [])).urls.append(url)
-    return list(found.values())[:MAX_SERVERS]
-
-
-def _problem(page: Page) -> str | None:
-    """Why an answer is no metrics page."""
-    if page.status in (401, 403):
-        return f"status {page.status}: it wants a key, and none is sent"
-    if page.status == 404:
-        return "status 404: no metrics there (SGLang needs --enable-metrics, TensorRT-LLM return_perf_metrics)"
-    if page.status != 200:
-        return f"status {page.status} with {len(page.body)} bytes"
-    if _SAMPLE.search(page.body[:65536]) is None:
-        return f"no metrics page; it begins {page.body[:40]!r}"
-    return "longer than 16 MiB" if page.cut else None
 
 
 def _outcome(servers: Sequence[_Server]) -> Outcome:

@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -14,6 +15,12 @@ MAX_BODY = 16 << 20
 """Bytes of one page: a real vLLM page has 100 KiB to 1 MiB."""
 MAX_REDIRECTS = 2
 """Some servers answer `/metrics` with a redirect to `/metrics/` of their own."""
+
+HEAD = 65_536
+"""Bytes of a page that is poured which are kept beside, to say what it was; and bytes of one piece of it."""
+
+Take = Callable[[bytes], None]
+"""Given each piece of a page in turn."""
 
 _HEADERS = {"Accept": "text/plain;version=0.0.4, */*;q=0.1", "Accept-Encoding": "identity", "Connection": "close"}
 
@@ -28,19 +35,59 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`body`: at most MAX_BODY of it; `cut`: whether there was more."""
+    """`body`: at most MAX_BODY of it, of a page that was poured at most HEAD; `cut`: whether there was more.
+
+    `encoding`: how it is packed although it was asked for as it is ("gzip"), else empty.
+    """
 
     status: int
     body: bytes
     cut: bool
+    encoding: str = ""
+
+
+class Hold:
+    """What lets another thread end a request: `drop` closes its connection, now or as soon as there is one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sock: socket.socket | None = None
+        self._dropped = False
+
+    def take(self, sock: socket.socket | None) -> None:
+        """Remembers the connection that is used now; None for none any more."""
+        with self._lock:
+            self._sock = sock
+            dropped = self._dropped
+        if dropped:
+            _shut(sock)
+
+    def drop(self) -> None:
+        """Ends the request that is on, and every later one."""
+        with self._lock:
+            self._dropped = True
+            sock = self._sock
+        _shut(sock)
 
 
 def get(url: str, seconds: float) -> Page:
     """The page, all within `seconds`. Raises Unanswered, whatever goes wrong."""
+    return _follow(url, seconds, None, None)
+
+
+def pour(url: str, seconds: float, take: Take, hold: Hold | None = None) -> Page:
+    """Gives the body of an answer with status 200 to `take` as it comes, so that no page is in memory as a whole.
+
+    Raises Unanswered, also when pieces were given already: a page that breaks off is none.
+    """
+    return _follow(url, seconds, take, hold)
+
+
+def _follow(url: str, seconds: float, take: Take | None, hold: Hold | None) -> Page:
     end = time.monotonic() + seconds
     for _ in range(MAX_REDIRECTS + 1):
         parts = _checked(url)
-        page, location = _once(parts, end)
+        page, location = _once(parts, end, take, hold)
         if location is None:
             return page
         wanted = urlsplit(urljoin(url, location))
@@ -74,7 +121,7 @@ def _connection(parts: SplitResult, seconds: float) -> http.client.HTTPConnectio
     return http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
 
 
-def _once(parts: SplitResult, end: float) -> tuple[Page, str | None]:
+def _once(parts: SplitResult, end: float, take: Take | None, hold: Hold | None) -> tuple[Page, str | None]:
     """The answer, or where it redirects to."""
     left = end - time.monotonic()
     if left <= 0:
@@ -83,6 +130,8 @@ def _once(parts: SplitResult, end: float) -> tuple[Page, str | None]:
     late = "no connection came about"
     try:
         connection.connect()
+        if hold is not None:
+            hold.take(connection.sock)
         # A server that drips a byte now and then satisfies every time-out of a single read.
         cutter = threading.Timer(max(end - time.monotonic(), 0.01), _shut, (connection.sock,))
         cutter.daemon = True
@@ -94,14 +143,21 @@ def _once(parts: SplitResult, end: float) -> tuple[Page, str | None]:
             answer = connection.getresponse()
             late = "the answer had not ended by then"
             location = answer.getheader("Location") if answer.status in (301, 302, 303, 307, 308) else None
-            body = b"" if location is not None else answer.read(MAX_BODY + 1)
+            body, size, ended = b"", 0, True
+            if location is None and take is None:
+                body = answer.read(MAX_BODY + 1)
+                size = len(body)
+            elif location is None:
+                body, size, ended = _poured(answer, take if answer.status == 200 else None)
         finally:
             cutter.cancel()
         if time.monotonic() >= end:
             raise Unanswered(late)
-        if location is None and answer.length and len(body) <= MAX_BODY:
-            raise Unanswered(f"the answer broke off after {len(body)} bytes, {answer.length} before its end")
-        return Page(answer.status, body[:MAX_BODY], len(body) > MAX_BODY), location
+        if location is None and ended and answer.length and size <= MAX_BODY:
+            raise Unanswered(f"the answer broke off after {size} bytes, {answer.length} before its end")
+        encoding = (answer.getheader("Content-Encoding") or "").strip().lower()
+        encoding = "" if encoding == "identity" else encoding
+        return Page(answer.status, body[:MAX_BODY], size > MAX_BODY, encoding), location
     except ConnectionRefusedError as error:
         raise Unanswered("nobody listens there", refused=True) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -109,7 +165,24 @@ def _once(parts: SplitResult, end: float) -> tuple[Page, str | None]:
             raise Unanswered(late) from error
         raise Unanswered(f"{type(error).__name__}: {error}"[:200]) from error
     finally:
+        if hold is not None:
+            hold.take(None)
         connection.close()
+
+
+def _poured(answer: http.client.HTTPResponse, take: Take | None) -> tuple[bytes, int, bool]:
+    """(its first HEAD bytes, bytes read, whether it was read to its end); without `take` nothing more is read."""
+    head, size = b"", 0
+    while size <= MAX_BODY:
+        piece = answer.read(HEAD)
+        if not piece:
+            return head, size, True
+        size += len(piece)
+        head += piece[: HEAD - len(head)]
+        if take is None:
+            break
+        take(piece)
+    return head, size, False
 
 
 def _shut(sock: socket.socket | None) -> None:
