@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankmuster.evidence import engine_page
+from rankmuster.evidence import engine_table as table
 from rankmuster.evidence.blob import Blob, Reading
 from rankmuster.model.engine import EnginePage, EngineStream
 from rankmuster.model.problem import ProblemKind
@@ -171,6 +172,29 @@ def test_vllm_under_ray_is_the_same_engine_with_a_stream_per_replica():
 def test_a_time_within_the_page_outranks_the_name():
     page = 'vllm:num_requests_running{engine="0"} 1.0 1795986500123\n'
     assert only_page(read(page)).time == unix(1795986500.123)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tgi_request_success 5",
+        "tgi_request_success\t5",
+        "  tgi_request_success   5.0",
+        'tgi_request_success {a="b"} 5',
+        'tgi_request_success 5 # {trace_id="a"} 1 1795986500.1',
+        'tgi_request_success{a="{#"} 5 1795986500123 # {} 1',
+    ],
+)
+def test_blanks_and_exemplars_are_no_part_of_a_sample(line: str):
+    assert only_stream(read(f"tgi_queue_size 0\n{line}\n# EOF\n")).ends == {"tgi_request_success": 5.0}
+
+
+def test_names_may_be_those_of_an_engine_of_ones_own():
+    engine = table.Engine("mine", ("replica",), (table.Series("mine_running", table.Role.RUNNING),))
+    page = Blob("x", b'mine_running{replica="a"} 2\nray_mine_running 7\nvllm:num_requests_running 9\n')
+    known = table.index((engine,), spelled=False)
+    found = only_page(engine_page.read(page, known))
+    assert (found.engine, [(s.key, s.running) for s in found.streams]) == ("mine", [("a", 2.0)])
 
 
 def test_a_number_cut_in_half_is_not_believed():

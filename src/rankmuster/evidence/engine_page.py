@@ -37,6 +37,7 @@ _PLAUSIBLE = (1e9, 4e9)
 
 _SHAPE = re.compile(r"# (?:HELP|TYPE|UNIT|EOF)|[A-Za-z_:][\w:]*(?:\{[^\n]*\})? +(?:[-+]?[\d.]+|NaN|[-+]?Inf)")
 _SERIES = re.compile(rb"^(?:# (?:HELP|TYPE) )?" + table.PREFIX + rb"[a-z]", re.MULTILINE)
+_NAME = re.compile(r"[ \t]*([A-Za-z_:][\w:]*)[ \t]*")
 _LABEL = re.compile(r'[\s,]*([A-Za-z_]\w*)\s*=\s*"([^"\\]*(?:\\.[^"\\]*)*)"')
 _CLOSE = re.compile(r"[\s,]*\}")
 
@@ -81,10 +82,10 @@ def _stream(key: str, roles: Mapping[table.Role, Mapping[str, float]]) -> Engine
     )
 
 
-def _split(line: str, cut: int) -> tuple[dict[str, str], list[str]] | None:
+def fields_of(line: str, cut: int) -> tuple[dict[str, str], list[str]] | None:
     """Labels, and the fields after them (value, perhaps a time); None when the line is damaged."""
     labels: dict[str, str] = {}
-    if line[cut] == "{":
+    if line.startswith("{", cut):
         at = cut + 1
         while (label := _LABEL.match(line, at)) is not None:
             labels[label.group(1)] = label.group(2)
@@ -108,8 +109,8 @@ def recognises(blob: Blob) -> bool:
     return shaped > SHAPE_SHARE * len(lines) and _SERIES.search(blob.data) is not None
 
 
-def read(blob: Blob) -> Reading:
-    """One `EnginePage` per engine that the page speaks of (ordinarily one)."""
+def read(blob: Blob, names_known: table.Index = table.BY_NAME) -> Reading:
+    """One `EnginePage` per engine that the page speaks of (ordinarily one), by the names that are known."""
     pages: dict[str, _Page] = {}
     bad: list[str] = []
     known, stamp = 0, 0.0
@@ -117,13 +118,12 @@ def read(blob: Blob) -> Reading:
     # Only the table's lines are parsed: a real page is mostly histogram buckets.
     wanted = [(number, line) for number, line in text.lines(blob.data) if line and line[0] != "#"]
     for position, (number, line) in enumerate(wanted, 1):
-        cut = line.find("{")
-        if cut < 0:
-            cut = line.find(" ")
-        entries = table.BY_NAME.get(line[:cut]) if cut > 0 else None
-        if not entries:
+        name = _NAME.match(line)
+        entries = names_known.get(name.group(1)) if name else None
+        if name is None or not entries:
             continue
-        split = _split(line, cut)
+        cut = name.end()
+        split = fields_of(line, cut)
         value = decimal(split[1][0]) if split and split[1] else None
         cut_off = position == len(wanted) and not ended and not _believed_uncut(line)
         if split is None or value is None or cut_off or value < 0:

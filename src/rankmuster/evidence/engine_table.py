@@ -7,6 +7,7 @@ Sources, read per version: vLLM 0.8.5 to 0.33.0 `vllm/v1/metrics/loggers.py`; SG
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -41,12 +42,30 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Histogram:
+    """A histogram of seconds, named without `_bucket`. `split`, `only`: as of `Series`."""
+
+    name: str
+    split: str | None = None
+    only: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Engine:
-    """`keys`: labels that tell replicas of one page apart; what lacks them belongs to the page as a whole."""
+    """`keys`: labels that tell replicas of one page apart; what lacks them belongs to the page as a whole.
+
+    `step_seconds`: what tells how long a step or token took, the best first: a page may have two of them.
+    """
 
     name: str
     keys: tuple[str, ...]
     series: tuple[Series, ...]
+    step_seconds: tuple[Histogram, ...] = ()
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether any of its counters moves before a request ends."""
+        return any(series.role is Role.STEP for series in self.series)
 
 
 RANK_LABELS = frozenset({"tp_rank", "pp_rank", "moe_ep_rank", "pid"})
@@ -79,6 +98,10 @@ VLLM = Engine(
             only=("weights_offloaded", "discard_all"),
         ),
     ),
+    (
+        Histogram("vllm:inter_token_latency_seconds"),  # 0.10.2 and later
+        Histogram("vllm:time_per_output_token_seconds"),  # to 0.11.2, hidden to 0.14.1
+    ),
 )
 
 SGLANG = Engine(
@@ -107,6 +130,7 @@ SGLANG = Engine(
         Series("sglang:gen_throughput", Role.GAUGE),
         Series("sglang:num_paused_reqs", Role.PAUSED),
     ),
+    (Histogram("sglang:inter_token_latency_seconds"),),
 )
 
 TENSORRT_LLM = Engine(
@@ -126,6 +150,7 @@ TENSORRT_LLM = Engine(
         Series("trtllm_num_context_requests", Role.GAUGE),
         Series("trtllm_num_generation_requests", Role.GAUGE),
     ),
+    (Histogram("trtllm_time_per_output_token_seconds"),),  # a mean of each request, at its end
 )
 
 TRITON = Engine(
@@ -159,6 +184,7 @@ TGI = Engine(
         Series("tgi_request_count", Role.END),
         Series("tgi_batch_current_max_tokens", Role.GAUGE),
     ),
+    (Histogram("tgi_batch_inference_duration", split="method", only=("decode",)),),
 )
 
 LMDEPLOY = Engine(
@@ -174,15 +200,16 @@ LMDEPLOY = Engine(
         Series("lmdeploy:request_success_total", Role.END),
         Series("lmdeploy:gpu_cache_usage_perc", Role.GAUGE),
     ),
+    (Histogram("lmdeploy:iter_token_latency"), Histogram("lmdeploy:time_per_output_token_seconds")),
 )
 
 ENGINES = (VLLM, SGLANG, TENSORRT_LLM, TRITON, TGI, LMDEPLOY)
 
 PREFIX = rb"(?:ray_)?(?:vllm[:_]|sglang[:_]|trtllm[:_]|nv_trt_llm_|nv_inference_|tgi_|lmdeploy[:_])"
-"""How the names of the table begin, for the recogniser; with the spellings of `_spellings`."""
+"""How the names of the table begin, for the recogniser; with the spellings of `spellings`."""
 
 
-def _spellings(name: str) -> tuple[str, ...]:
+def spellings(name: str) -> tuple[str, ...]:
     """Ray renames `vllm:x` to `ray_vllm_x` (and passes counters on as they are); Dynamo wrote `trtllm:x`."""
     flat = name.replace(":", "_")
     spelled = [name, flat, "ray_" + flat, "ray_" + name]
@@ -191,14 +218,19 @@ def _spellings(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(spelled))
 
 
-def _by_name() -> dict[str, tuple[tuple[Engine, Series], ...]]:
-    table: dict[str, tuple[tuple[Engine, Series], ...]] = {}
-    for engine in ENGINES:
+Index = Mapping[str, tuple[tuple[Engine, Series], ...]]
+"""Name as scraped -> the engines and roles it stands for."""
+
+
+def index(engines: Iterable[Engine], *, spelled: bool = True) -> Index:
+    """What a page is read with. `spelled`: whether names may also come in the spellings of Ray and Dynamo."""
+    found: dict[str, tuple[tuple[Engine, Series], ...]] = {}
+    for engine in engines:
         for series in engine.series:
-            for name in _spellings(series.name):
-                table[name] = (*table.get(name, ()), (engine, series))
-    return table
+            for name in spellings(series.name) if spelled else (series.name,):
+                found[name] = (*found.get(name, ()), (engine, series))
+    return found
 
 
-BY_NAME = _by_name()
-"""Every spelling of a series -> the engines and roles it stands for."""
+BY_NAME = index(ENGINES)
+"""Every spelling of a series of the engines that are known."""
