@@ -30,6 +30,8 @@ class Deed(str, Enum):
 
     SKIP = "skip"  # leaves out one all-reduce and goes on
     STOP = "stop"  # stops calling, or replaying; it stays alive
+    LOOP = "loop"  # computes in Python without an end, and calls nothing any more
+    NO_SEND = "no_send"  # leaves out one send to the next rank, and goes on
     WRONG_SIZE = "wrong_size"  # one all-reduce with half the elements
     SLOW = "slow"  # sleeps in every step
     REST = "rest"  # rank 0 has no request left: all ranks rest
@@ -53,6 +55,11 @@ class Fault:
     graph: bool = False
     settle_seconds: float = 6.0
     pause_seconds: float = 0.02
+
+    @property
+    def stops(self) -> bool:
+        """Whether the work of all ranks stops with it, after it had begun."""
+        return self.when in (When.ARMED, When.OUTSIDE) and self.deed not in (Deed.REST, Deed.SLOW)
 
     def truth(self, backend: Backend) -> Truth:
         """Raises ValueError when this backend cannot have the fault."""
@@ -126,6 +133,38 @@ register(
         When.ARMED,
         _both(Truth((_DESYNC,), Naming.MUST, (Subkind.MISSING_ENTER,))),
         deed=Deed.STOP,
+    )
+)
+register(
+    Fault(
+        "loop",
+        "one rank is caught in an endless loop of Python and calls nothing any more",
+        When.ARMED,
+        _both(
+            Truth(
+                (_DESYNC, _LOST),
+                Naming.MUST,
+                why="it is missing in a collective that its peers have entered; a process that answers badly, being "
+                "busy, is unresponsive too",
+            )
+        ),
+        deed=Deed.LOOP,
+    )
+)
+register(
+    Fault(
+        "no_send",
+        "one rank leaves out a send for which the next one waits, and goes on",
+        When.ARMED,
+        _both(
+            Truth(
+                (_DESYNC,),
+                Naming.MAY,
+                why="the next rank stands in its receive and is missing in the collective that follows; that its peer "
+                "never sent shows where sends are recorded with both ends",
+            )
+        ),
+        deed=Deed.NO_SEND,
     )
 )
 register(

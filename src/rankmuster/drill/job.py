@@ -14,7 +14,9 @@ from types import TracebackType
 
 from rankmuster.drill.faults import Fault, When, fault_named
 from rankmuster.drill.launch import END_SECONDS, End, Launched, bound
-from rankmuster.drill.plan import LOGS, PLAN, STEPS, STORE_FD, TALLY, JobPlan
+from rankmuster.drill.ledger import Ledger
+from rankmuster.drill.orders import Orders
+from rankmuster.drill.plan import LEDGER, LOGS, ORDERS, PLAN, STEPS, STORE_FD, TALLY, JobPlan
 from rankmuster.drill.surroundings import MARKER
 from rankmuster.drill.tally import RankState, Tally
 
@@ -39,11 +41,18 @@ class DrillJob:
 
     `environment`: added to this program's own for every rank (recorder, pipes, logs, RAS address, instance marker).
     `folder`: becomes the job's own; logs/, flight/, pipes/ and nccl/ are made in it. `worker`: what is started for each
-    rank, with the folder and `--parent PID` added. Has to be started in a thread that lives as long as the job.
+    rank, with the folder and `--parent PID` added. `port`: of the front end, 0 for any. Has to be started in a thread
+    that lives as long as the job.
     """
 
     def __init__(
-        self, plan: JobPlan, environment: Mapping[str, str], folder: Path, *, worker: Sequence[str] = WORKER
+        self,
+        plan: JobPlan,
+        environment: Mapping[str, str],
+        folder: Path,
+        *,
+        worker: Sequence[str] = WORKER,
+        port: int = 0,
     ) -> None:
         self.plan, self.folder = plan, folder
         self.fault: Fault = fault_named(plan.fault)
@@ -51,6 +60,7 @@ class DrillJob:
         self.started_at = 0.0
         self.metrics_url: str | None = None
         self._worker = tuple(worker)
+        self._port = port
         self._ranks: dict[int, Launched] = {}
         self._server: Launched | None = None
         self._front = ("", 0)
@@ -75,8 +85,10 @@ class DrillJob:
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         (self.folder / PLAN).write_text(self.plan.to_json())
         self._tally = Tally.create(self.folder / TALLY, self.plan.ranks)
+        Ledger.create(self.folder / LEDGER).close()
+        Orders.create(self.folder / ORDERS).close()
         self.started_at = time.time()
-        with bound() as store, bound() as front:
+        with bound() as store, bound(self._port) as front:
             store.listen(BACKLOG)
             for rank in range(self.plan.ranks):
                 self._ranks[rank] = self._start_rank(rank, store)
@@ -95,8 +107,9 @@ class DrillJob:
         log = self.folder / LOGS / f"rank{rank}.log"
         return Launched(self._line(self._worker), self._environment(more), log, handed, partial(self._ended, rank))
 
-    def _start_server(self, front: socket.socket) -> Launched:
-        options = ("--fd", str(front.fileno()), "--host", self._front[0], "--port", str(self._front[1]))
+    def _start_server(self, front: socket.socket, *, anew: bool = False) -> Launched:
+        options = ["--fd", str(front.fileno()), "--host", self._front[0], "--port", str(self._front[1])]
+        options += ["--anew", "1"] if anew else []
         log = self.folder / LOGS / LAUNCHER_LOG
         return Launched([*self._line(SERVER), *options], self._environment({}), log, (front.fileno(),))
 
@@ -189,6 +202,24 @@ class DrillJob:
         if rank in self.exits:
             raise JobFailed(f"rank {rank} ended before signal {number} ({self._story(rank)})")
         self._ranks[rank].signal(number)
+
+    def signal_server(self, number: int) -> None:
+        """Sends a signal to the front end; raises JobFailed when there is none."""
+        if self._server is None or self._server.end is not None:
+            raise JobFailed(f"the front end of the job in {self.folder} is not there for signal {number}")
+        self._server.signal(number)
+
+    def renew_server(self) -> None:
+        """Ends the front end and starts another at the same address, whose counters begin at zero.
+
+        Raises JobFailed when the old one does not go.
+        """
+        if self._server is not None:
+            self._server.kill()
+            if not self._server.gone():
+                raise JobFailed(f"the front end, pid {self._server.pid}, was killed and is not gone")
+        with bound(self._front[1]) as front:
+            self._server = self._start_server(front, anew=True)
 
     def _serves(self, steps: int) -> bool:
         return self._all(RankState.SERVING) and self.tally.steps >= steps and self._answers()

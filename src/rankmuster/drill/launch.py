@@ -75,8 +75,17 @@ class Launched:
         return self.end is not None
 
 
-def bound() -> socket.socket:
-    """A socket on loopback with a port of its own: nobody else can take it before it is used."""
+def bound(port: int = 0) -> socket.socket:
+    """A socket on loopback with a port of its own: nobody else can take it before it is used.
+
+    `port`: one that was used before, by a process that has ended. Raises OSError when another has it.
+    """
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    made.bind(("127.0.0.1", 0))
+    try:
+        if port:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(("127.0.0.1", port))
+    except OSError:
+        made.close()
+        raise
     return made

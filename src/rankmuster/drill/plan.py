@@ -7,11 +7,16 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
+from rankmuster.drill.traffic import Traffic
+
 PLAN = "plan.json"
 TALLY = "tally"
 STEPS = "steps"
 LOGS = "logs"
-"""In the job's folder: this plan, who has come how far, how long each block of steps took, and what everybody said."""
+LEDGER = "ledger"
+ORDERS = "orders"
+"""In the job's folder: this plan, who has come how far, how long each block of steps took, what everybody said, what
+the engine counts, and what it tells its ranks."""
 STORE_FD = "RANKMUSTER_DRILL_STORE_FD"
 """Variable with the number of the store's socket, for rank 0: the parent opened it, so that no other program takes its
 port in between."""
@@ -22,6 +27,27 @@ class Backend(str, Enum):
 
     NCCL = "nccl"
     GLOO = "gloo"
+
+
+class Control(str, Enum):
+    """How ranks wait for what to do next: on the host, or in a broadcast over gloo."""
+
+    HOST = "host"
+    BROADCAST = "broadcast"
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Requests instead of steps without an end. `seed`: of the traffic. `most_running`: requests in one batch.
+
+    `load_seconds`: of the slowest rank, to load its weights.
+    """
+
+    traffic: Traffic = Traffic.BUSY
+    seed: int = 1
+    most_running: int = 8
+    load_seconds: float = 0.0
+    control: Control = Control.HOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +61,7 @@ class JobPlan:
     `graph`: the step is captured once and replayed (NCCL only). `timeout_seconds`: of the process group; longer than a
     drill, else torch's watchdog ends what is looked at. `most_seconds`: after which each rank ends itself, whatever
     happens. `fault`: name in `faults.FAULTS`, by the rank `culprit`. `debug_server`: torch's worker server of each
-    rank on loopback.
+    rank on loopback. `serving`: requests come and go, see `Serving`; None for the same batch always.
     """
 
     instance: str
@@ -53,6 +79,7 @@ class JobPlan:
     timeout_seconds: float = 600.0
     most_seconds: float = 900.0
     debug_server: bool = False
+    serving: Serving | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError for a job that cannot be."""
@@ -73,6 +100,10 @@ class JobPlan:
     def from_json(cls, text: str) -> JobPlan:
         """Raises ValueError or TypeError when `text` is not what `to_json` wrote."""
         fields: dict[str, Any] = json.loads(text)
+        serving = fields.get("serving")
+        if serving is not None:
+            kinds = {"traffic": Traffic(serving["traffic"]), "control": Control(serving["control"])}
+            fields["serving"] = Serving(**{**serving, **kinds})
         return cls(**{**fields, "backend": Backend(fields["backend"])})
 
     @classmethod

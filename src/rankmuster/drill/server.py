@@ -1,7 +1,8 @@
 """The engine's front end of a drill: a metrics page in vLLM's words, from what the ranks really move.
 
-A process of its own, as engines have: it answers while every rank hangs, with counters that stand still.
-`python -m rankmuster.drill.server FOLDER --parent PID --fd FD --host 127.0.0.1 --port PORT`
+A process of its own, as engines have: it answers while every rank hangs, with counters that stand still. `--anew`: it
+counts from its own start.
+`python -m rankmuster.drill.server FOLDER --parent PID --fd FD --host 127.0.0.1 --port PORT [--anew 1]`
 """
 
 from __future__ import annotations
@@ -13,53 +14,27 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from rankmuster.drill.plan import TALLY
+from rankmuster.drill.counts import Counts
+from rankmuster.drill.ledger import Ledger
+from rankmuster.drill.page import page
+from rankmuster.drill.plan import LEDGER, PLAN, TALLY, JobPlan
 from rankmuster.drill.tally import Tally
 from rankmuster.drill.tether import die_with
 
-MODEL = "drill"
 START_POLL = 0.02
 """Seconds between two looks whether the first steps are done. Before, the port refuses: vLLM, too, has its address
 bound from the start and listens once the engine is up."""
 
 
-def page(*, running: int, tokens: int, steps: int) -> str:
-    """Requests running, tokens generated and steps done, as vLLM writes them."""
-    labels = f'engine="0",model_name="{MODEL}"'
-    return "".join(
-        f"# HELP {name} {text}\n# TYPE {name} {kind}\n{lines}"
-        for name, kind, text, lines in (
-            (
-                "vllm:num_requests_running",
-                "gauge",
-                "Number of requests in model execution batches.",
-                f"vllm:num_requests_running{{{labels}}} {running}.0\n",
-            ),
-            (
-                "vllm:num_requests_waiting",
-                "gauge",
-                "Number of requests waiting to be processed.",
-                f"vllm:num_requests_waiting{{{labels}}} 0.0\n",
-            ),
-            (
-                "vllm:generation_tokens_total",
-                "counter",
-                "Number of generation tokens processed.",
-                f"vllm:generation_tokens_total{{{labels}}} {tokens}.0\n",
-            ),
-            (
-                "vllm:iteration_tokens_total",
-                "histogram",
-                "Histogram of number of tokens per engine_step.",
-                f'vllm:iteration_tokens_total_bucket{{{labels},le="+Inf"}} {steps}.0\n'
-                f"vllm:iteration_tokens_total_count{{{labels}}} {steps}.0\n"
-                f"vllm:iteration_tokens_total_sum{{{labels}}} {tokens}.0\n",
-            ),
-        )
-    )
+def plain(tally: Tally, batch: int) -> Counts:
+    """What a job without requests shows: a batch that decodes, step by step."""
+    counts = Counts(running=tally.running, generated=tally.tokens)
+    counts.iteration.observe(batch, tally.steps)
+    counts.iteration.total = tally.tokens
+    return counts
 
 
-def handler(tally: Tally) -> Callable[..., BaseHTTPRequestHandler]:
+def handler(counts: Callable[[], Counts]) -> Callable[..., BaseHTTPRequestHandler]:
     """Answers /metrics and /health."""
 
     class Page(BaseHTTPRequestHandler):
@@ -70,8 +45,7 @@ def handler(tally: Tally) -> Callable[..., BaseHTTPRequestHandler]:
             if path == "/health":  # vLLM's answers 200 while its collectives hang, too
                 self._answer(200, b"")
             elif path == "/metrics":
-                text = page(running=tally.running, tokens=tally.tokens, steps=tally.steps)
-                self._answer(200, text.encode())
+                self._answer(200, page(counts()).encode())
             else:
                 self._answer(404, b"")
 
@@ -94,7 +68,15 @@ def main(arguments: list[str]) -> None:
     die_with(int(options["--parent"]))
     listening = socket.socket(fileno=int(options["--fd"]))
     tally = Tally(folder / TALLY)
-    server = ThreadingHTTPServer(listening.getsockname()[:2], handler(tally), bind_and_activate=False)
+    plan = JobPlan.from_json((folder / PLAN).read_text())
+    ledger = Ledger(folder / LEDGER)
+
+    def counts() -> Counts:
+        return plain(tally, plan.batch) if plan.serving is None else ledger.read()
+
+    before = counts() if "--anew" in options else Counts()
+    answers = handler(lambda: counts().since(before))
+    server = ThreadingHTTPServer(listening.getsockname()[:2], answers, bind_and_activate=False)
     server.socket.close()
     server.socket = listening
     while not tally.steps:

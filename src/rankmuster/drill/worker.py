@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from rankmuster.drill.faults import Deed, When, fault_named
-from rankmuster.drill.plan import PLAN, STEPS, TALLY, JobPlan
+from rankmuster.drill.plan import PLAN, TALLY, JobPlan
 from rankmuster.drill.tally import RankState, Tally
 from rankmuster.drill.tether import die_with
 
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
     absent = fault.when is When.START and fault.deed is Deed.ABSENT and rank == plan.culprit
     if absent:
         tally.fault_at = time.time_ns()
-    rank_loop.run(plan, rank, tally, folder / STEPS, absent=absent)
+    rank_loop.run(plan, rank, tally, folder, absent=absent)
 
 
 if __name__ == "__main__":
