@@ -1,7 +1,8 @@
 /* A libnvidia-ml.so.1 of four GPUs for tests, so that the real binding's code runs without a driver.
    FAKE_NVML: normal | block (GPU 2 never answers a field query) | lost (GPU 2) | crash (after some calls)
    | bare (hardly anything is supported) | blackwell (bytes per link only) | init-blocks | no-driver | hidden (no
-   processes). Every GPU has one process, FAKE_NVML_PID + index. */
+   processes) | still (no byte moves) | xid (GPU 1 reports 79, once) | no-links. Every GPU has one process,
+   FAKE_NVML_PID + index. With FAKE_NVML_FILE the mode is what that file holds, and may change. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,13 @@ static Device devices[4] = {{0}, {1}, {2}, {3}};
 static int calls;
 
 static int is(const char *mode) {
-    const char *said = getenv("FAKE_NVML");
+    const char *said = getenv("FAKE_NVML"), *path = getenv("FAKE_NVML_FILE");
+    static __thread char text[32];
+    FILE *file = path ? fopen(path, "r") : NULL;
+    if (file != NULL) {
+        if (fscanf(file, "%31s", text) == 1) said = text;
+        fclose(file);
+    }
     return said != NULL && strcmp(said, mode) == 0;
 }
 static long long milliseconds(void) {
@@ -109,25 +116,46 @@ int nvmlDeviceGetFieldValues(Device *gpu, int count, Field *fields) {
         field->kind = 3;
         switch (field->id) {
         case 138: case 139:
-            field->value.ull = 1000000 + milliseconds() * 40;
-            if (is("blackwell") || field->scope != 0xFFFFFFFF) field->code = NOT_SUPPORTED;
+            field->value.ull = 1000000 + (is("still") ? 0 : milliseconds() * 40);
+            if (is("blackwell") || is("no-links") || field->scope != 0xFFFFFFFF) field->code = NOT_SUPPORTED;
             break;
         case 202: case 204:
             field->value.ull = 1024ULL * (1000 + milliseconds());
             if (!is("blackwell")) field->code = NOT_SUPPORTED;
             break;
         case 83: field->value.ull = 123456789 + milliseconds(); break;
-        case 91: field->value.ull = 3; break;
+        case 91: field->value.ull = is("no-links") ? 0 : 3; break;
         case 145: field->value.ull = gpu->index == 1; break;
         case 164: field->value.ull = 26562; break;
         case 165: field->value.ull = field->scope == 2 ? 0 : 1; break;
         case 166: field->value.ull = 6; break;
         case 161: field->value.ull = field->scope; break;
         case 230: field->value.ull = gpu->index == 1 ? 1 : 0; break;
-        case 197: field->value.ull = 77; break;
+        case 197: field->value.ull = is("no-links") ? 0xFFFFFFFF & (milliseconds() * 100000) : 77; break;
         case 3: case 4: case 5: case 6: field->value.ull = 0; break;
         default: field->code = NOT_SUPPORTED;
         }
     }
     return OK;
+}
+typedef struct { Device *gpu; unsigned long long type, data; unsigned gi, ci; } Event;
+static int told;
+int nvmlEventSetCreate(void **set) { *set = &told; return OK; }
+int nvmlDeviceRegisterEvents(Device *gpu, unsigned long long types, void *set) {
+    (void)set;
+    return types == 8 ? gate(gpu) : NOT_SUPPORTED;
+}
+int nvmlEventSetWait_v2(void *set, Event *event, unsigned timeout) {
+    long long until = milliseconds() + timeout;
+    (void)set;
+    for (; milliseconds() < until; usleep(10000)) {
+        if (told || !is("xid")) continue;
+        told = 1;
+        memset(event, 0, sizeof *event);
+        event->gpu = &devices[1];
+        event->type = 8;
+        event->data = 79;
+        return OK;
+    }
+    return 10;
 }

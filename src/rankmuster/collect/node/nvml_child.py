@@ -55,7 +55,16 @@ def emit(**line: Any) -> None:
 
 
 def main(options: dict[str, Any]) -> None:
-    """`seconds`: life time; `interval`: between two samples; `mode`: "watch" or "processes". Never returns."""
+    """`seconds`: life time; `interval`: between two samples; `mode`: "watch" or "processes". Never returns.
+
+    Mode "rounds" has neither: it samples when its parent asks, for as long as that lives (`nvml_rounds`).
+    """
+    if options["mode"] == "rounds":
+        # Imported here: a collection has no use for it.
+        from rankmuster.collect.node.nvml_rounds import serve
+
+        serve(_begin, emit, xids=bool(options.get("xids")))
+        os._exit(0)
     ends_at = time.monotonic() + float(options["seconds"])
     threading.Thread(target=_end_with_parent, daemon=True).start()
     threading.Thread(target=_end_at, args=(ends_at,), daemon=True).start()
@@ -67,12 +76,13 @@ def main(options: dict[str, Any]) -> None:
     os._exit(0)
 
 
-def _ask(options: dict[str, Any], ends_at: float) -> None:
+def _begin() -> tuple[Any, list[Gpu]] | None:
+    """Starts NVML; None where it cannot be used, which is said."""
     try:
         nvml: Any = importlib.import_module("pynvml")
     except ImportError as error:
         emit(kind="unusable", reason=f"the Python package nvidia-ml-py is not installed ({error})", absent=False)
-        return
+        return None
     _preload()
     try:
         nvml.nvmlInit()
@@ -80,9 +90,16 @@ def _ask(options: dict[str, Any], ends_at: float) -> None:
     except nvml.NVMLError as error:
         # NVML_ERROR_LIBRARY_NOT_FOUND 12, NVML_ERROR_DRIVER_NOT_LOADED 9.
         emit(kind="unusable", reason=str(error), absent=getattr(error, "value", None) in (9, 12))
-        return
+        return None
     emit(kind="driver", count=count, time=time.time(), facts=_driver(nvml))
-    gpus = [Gpu(nvml, index) for index in range(count)]
+    return nvml, [Gpu(nvml, index) for index in range(count)]
+
+
+def _ask(options: dict[str, Any], ends_at: float) -> None:
+    begun = _begin()
+    if begun is None:
+        return
+    _, gpus = begun
     work = _list_processes if options["mode"] == "processes" else _watch
     interval = float(options["interval"])
     threads = [threading.Thread(target=work, args=(gpu, interval, ends_at), daemon=True) for gpu in gpus]

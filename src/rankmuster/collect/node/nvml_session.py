@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -37,13 +39,14 @@ class NvmlSession:
     Raises OSError from the constructor when no child can be started.
     """
 
-    def __init__(self, *, seconds: float, interval: float = 0.5, mode: str = "watch") -> None:
+    def __init__(self, *, seconds: float = 0.0, interval: float = 0.5, mode: str = "watch", xids: bool = False) -> None:
         # Isolated (-I): neither the working folder nor PYTHON* variables may put other modules in our place. The
         # package is found where this process found it.
         options = {
             "seconds": seconds,
             "interval": interval,
             "mode": mode,
+            "xids": xids,
             "path": [place for place in sys.path if os.path.isabs(place)],
         }
         self._process = subprocess.Popen(  # noqa: S603 - our own program
@@ -54,6 +57,9 @@ class NvmlSession:
             start_new_session=True,
         )
         assert self._process.stdout is not None
+        assert self._process.stdin is not None
+        self._input = self._process.stdin.fileno()
+        os.set_blocking(self._input, False)
         self._fd = self._process.stdout.fileno()
         os.set_blocking(self._fd, False)
         self._selector = selectors.DefaultSelector()
@@ -66,6 +72,30 @@ class NvmlSession:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def pid(self) -> int:
+        """The child's, an ordinary process: `ps -o time,rss -p PID` tells what it costs."""
+        return self._process.pid
+
+    @property
+    def gone(self) -> bool:
+        """Whether the child has ended; asked again after `close`, whether one left behind has died since."""
+        return self._process.poll() is not None
+
+    def kill(self) -> None:
+        """Ends the child at once, so that a thread that waits in `lines` comes back; `close` is still to be called."""
+        with contextlib.suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def ask(self) -> None:
+        """Asks a child of mode "rounds" for one; what it has not read of earlier words need not be said again."""
+        try:
+            os.write(self._input, b"s")
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.ended = True
 
     def lines(self, deadline: Deadline) -> list[Mapping[str, Any]]:
         """What the child has said, as soon as there is anything; empty at the deadline or after its end (`ended`)."""
