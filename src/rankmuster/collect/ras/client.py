@@ -148,6 +148,29 @@ class Session:
             ended, detail = Ended.BROKEN, error.strerror or str(error)
         return Reply(b"".join(pieces), ended, clock() - begun, detail)
 
+    def drain(self, max_bytes: int) -> Reply:
+        """What has come by now, without waiting for more; never raises. TIME: the connection is open still.
+
+        At most `max_bytes`, and not below one: what is left over comes with the next call.
+        """
+        pieces, self._rest = ([self._rest] if self._rest else []), b""
+        size = sum(map(len, pieces))
+        ended, detail = Ended.TIME, ""
+        try:
+            self._socket.settimeout(0)
+            while size < max_bytes:
+                piece = self._socket.recv(min(_PIECE, max_bytes - size))
+                if not piece:
+                    ended = Ended.WHOLE
+                    break
+                pieces.append(piece)
+                size += len(piece)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            ended, detail = Ended.BROKEN, error.strerror or str(error)
+        return Reply(b"".join(pieces), ended, 0.0, detail)
+
 
 @dataclass(slots=True)
 class Service:

@@ -8,7 +8,7 @@ from enum import Enum
 
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.ras.attempts import Attempt, Met, NoAnswer, summary
-from rankmuster.collect.ras.client import Broken, Ended, Reply, Service
+from rankmuster.collect.ras.client import MAX_REPLY, Broken, Ended, Reply, Service
 from rankmuster.collect.ras.identity import Whose, is_report, whose
 from rankmuster.collect.ras.policy import Form
 from rankmuster.collect.ras.probe import Abilities, probe
@@ -91,8 +91,9 @@ def ask_status(
     pids: tuple[int, ...],
     allows: Callable[[Abilities], bool],
     factor: float = 1.0,
+    max_bytes: int = MAX_REPLY,
 ) -> Poll:
-    """Asks for one verbose report. Never raises, except NamespaceClosed.
+    """Asks for one verbose report of at most `max_bytes`. Never raises, except NamespaceClosed.
 
     The probe is repeated on the very connection of the request: on a port that several jobs share, the one that answers
     now need not be the one that was probed. `allows`: whether a service with such abilities may be asked.
@@ -120,7 +121,7 @@ def ask_status(
         except Broken as broken:
             return Poll(Result.REFUSED, at, Form.TEXT, made(), abilities=abilities, error=f"OSError({str(broken)!r})")
         at = service.now()
-        reply = session.report("VERBOSE STATUS", deadline, clock=service.clock)
+        reply = session.report("VERBOSE STATUS", deadline, max_bytes=max_bytes, clock=service.clock)
     error = ""
     if not is_report(reply.data):
         result, error = Result.REFUSED, _error(reply)
