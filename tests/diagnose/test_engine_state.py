@@ -74,3 +74,42 @@ def test_pages_numbered_one_by_one_are_one_server() -> None:
 def test_one_request_and_a_moment_are_told_in_words() -> None:
     assert "1 request running" in said(diagnosed([*steady_pages(T0, 10), *flat_pages(T0 + 11, 29, 1500, running=1)]))
     assert "advanced up to the last page" in said(diagnosed(steady_pages(T0, 40)))
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.01, 0.4])
+def test_two_servers_with_one_page_each_are_two(apart: float) -> None:
+    """One look at two servers: what the second has counted more is no progress of the first."""
+    pages = [
+        *moved_to("engine/{at}-10.0.0.1-8000.prom", [vllm_page(T0, 1000)]),
+        *moved_to("engine/{at}-10.0.0.1-8001.prom", [vllm_page(T0 + apart, 5000)]),
+    ]
+    assert diagnosed(pages).progress.value == "unknown"
+
+
+def test_one_engine_of_two_that_stands_is_the_instances_stop_and_is_named() -> None:
+    pages = [
+        vllm_page(T0 + i, 0, engines={"0": (4, 1000 + 50 * i), "1": (3, min(1000 + 50 * i, 1500))}) for i in range(41)
+    ]
+    verdict = diagnosed(pages)
+    assert verdict.progress.value == "stopped"
+    assert "vllm engine 1: 3 requests running" in said(verdict)
+    assert "meanwhile vllm engine 0 advances" in said(verdict)
+
+
+def test_counters_that_stood_still_for_want_of_requests_are_counted_from_when_one_came() -> None:
+    idle = [*steady_pages(T0, 10), *flat_pages(T0 + 11, 20, 1500, running=0)]
+    assert diagnosed([*idle, *flat_pages(T0 + 32, 4, 1500, running=1)]).progress.value != "stopped"
+    waiting = diagnosed([*idle, *flat_pages(T0 + 32, 8, 1500, running=1)])
+    assert waiting.progress.value == "stopped"
+    assert "unchanged for 8 s" in said(waiting)
+    assert waiting.window.fault_at == pytest.approx(T0 + 32)
+
+
+def test_gauges_that_change_no_more_are_of_a_prefill_that_has_ended() -> None:
+    prefill = [vllm_page(T0 + 11 + i, 1500, cache=0.1 + i / 100) for i in range(10)]
+    at_work = [*steady_pages(T0, 10), *prefill]
+    assert diagnosed(at_work).progress.value == "unknown"
+    assert (
+        diagnosed([*at_work, *(vllm_page(T0 + 21 + i, 1500, cache=0.19) for i in range(20))]).progress.value
+        == "stopped"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 
@@ -28,8 +28,9 @@ class Moves(str, Enum):
 class EngineState:
     """`frozen`: seconds at the end in which nothing moved. `last_advance`: when something last did, unix seconds.
 
+    `name`, `identity`: what tells it from other engines of the instance, in words and as `Series` has it.
     `recent`, `before`: step units per second at the end and earlier, None where not enough pages tell.
-    `gauges_moved`: gauges changed while the counters stood still (a long prefill does that).
+    `gauges_moved`: gauges changed lately, while the counters stood still (a long prefill does that).
     `page_gap`: seconds between two pages, ordinarily. `fresh`: the last advance is no older than ordinary gaps are.
     """
 
@@ -47,10 +48,15 @@ class EngineState:
     text: str
     page_gap: float = 0.0
     fresh: bool = True
+    name: str = ""
+    identity: tuple[str, str, str] = ("", "", "")
 
 
 SECONDARY = ("prompt", "prefill")
 """Parts of names of counters that follow arrivals, not the rate of steps."""
+
+MOST_NAMED = 3
+"""Engines that advance beside one that has stopped, named in a sentence."""
 
 MOMENT = 0.05
 """Seconds that are no time to speak of."""
@@ -59,20 +65,36 @@ DUMP_LEAD = 1.0
 """Seconds before a dump is announced in which it may have slowed the job already."""
 
 
+ORDER = (Moves.STALLED, Moves.SLOW, Moves.UNCLEAR, Moves.ADVANCING, Moves.IDLE)
+"""The worst first. Engines of one instance share its weights and its fate: one that stands holds up its requests."""
+
+
+@once
+def states(context: Context) -> tuple[EngineState, ...]:
+    """Every engine that pages still tell of at their end; data-parallel replicas have one each."""
+    limits = context.limits
+    found = [_state(context, one) for one in series(context)]
+    end = max((state.last_page for state in found), default=0.0)
+    # A server that was scraped no longer when others still were says nothing of the end.
+    return tuple(
+        state
+        for state in found
+        if end - state.last_page <= max(limits.stale_page_seconds, limits.stale_page_gaps * state.page_gap)
+    )
+
+
 @once
 def assess(context: Context) -> EngineState | None:
     """The state of the worst engine that pages still tell of at their end; None without pages that carry a time."""
-    limits = context.limits
-    states = [_state(context, one) for one in series(context)]
-    end = max((state.last_page for state in states), default=0.0)
-    # A server that was scraped no longer when others still were says nothing of the end.
-    current = [
-        state
-        for state in states
-        if end - state.last_page <= max(limits.stale_page_seconds, limits.stale_page_gaps * state.page_gap)
-    ]
-    order = (Moves.STALLED, Moves.SLOW, Moves.UNCLEAR, Moves.ADVANCING, Moves.IDLE)
-    return min(current, key=lambda state: order.index(state.moves), default=None)
+    current = states(context)
+    worst = min(current, key=lambda state: ORDER.index(state.moves), default=None)
+    if worst is None or worst.moves is not Moves.STALLED:
+        return worst
+    others = [state.name for state in current if state.moves in (Moves.ADVANCING, Moves.SLOW)]
+    if not others:
+        return worst
+    who = ", ".join(others[:MOST_NAMED]) + (f" and {len(others) - MOST_NAMED} more" if others[MOST_NAMED:] else "")
+    return replace(worst, text=f"{worst.text}; meanwhile {who} {'advance' if len(others) > 1 else 'advances'}")
 
 
 def stopped(context: Context) -> bool:
@@ -96,15 +118,20 @@ def _state(context: Context, one: Series) -> EngineState:
     last = points[-1].stream
     advances = [index for index in range(1, len(points)) if grew(points[index - 1].stream, points[index].stream)]
     since = advances[-1] if advances else 0
-    # A reset is no advance, and no stop either: what stands still is told from there on.
-    flat_from = max(since, one.start)
+    # A reset is no advance, and no stop either: what stands still is told from there on. So it is from the page with
+    # which requests came: before, counters stood still for want of them.
+    flat_from = max(since, one.start, _asked_from(points))
     end = points[-1].time
     frozen = end - points[flat_from].time
     quiet = end - points[since].time
-    pairs = pairwise(points[flat_from:])
-    gauges = any(changed(before.stream.gauges, after.stream.gauges) for before, after in pairs)
-    gaps = np.diff([points[index].time for index in advances])
+    gaps = _gaps(points, advances)
     ordinary = float(np.median(gaps)) if len(gaps) >= 2 else 0.0
+    # Gauges that changed, and do so no more, are of a prefill that was at work until then.
+    lately = end - _limit(context, ordinary)
+    gauges = any(
+        after.time > lately and changed(before.stream.gauges, after.stream.gauges)
+        for before, after in pairwise(points[flat_from:])
+    )
     recent, before = _rates(context, points[one.start :])
     moves, text = _moves(context, one, frozen, quiet if advances else None, ordinary, (recent, before))
     if gauges and moves is Moves.STALLED:
@@ -124,7 +151,40 @@ def _state(context: Context, one: Series) -> EngineState:
         text,
         float(np.median(np.diff([point.time for point in points]))) if len(points) > 1 else 0.0,
         quiet <= max(limits.tail_seconds, limits.late_gaps * ordinary),
+        one.name,
+        one.identity,
     )
+
+
+def _load(stream: EngineStream) -> float | None:
+    """Requests that run or wait, None where the page does not say."""
+    if stream.paused:
+        return 0.0
+    return None if stream.running is None and stream.waiting is None else (stream.running or 0) + (stream.waiting or 0)
+
+
+def _asked_from(points: Sequence[Point]) -> int:
+    """Index of the first page of those at the end that all show a request; 0 where the last one shows none."""
+    index = len(points) - 1
+    if not _load(points[index].stream):
+        return 0
+    while index > 0 and _load(points[index - 1].stream) != 0:
+        index -= 1
+    return index
+
+
+def _gaps(points: Sequence[Point], advances: Sequence[int]) -> list[float]:
+    """Seconds between two advances, where requests were there all the time in between."""
+    return [
+        points[later].time - points[earlier].time
+        for earlier, later in pairwise(advances)
+        if all(_load(point.stream) != 0 for point in points[earlier:later])
+    ]
+
+
+def _limit(context: Context, ordinary: float) -> float:
+    """Seconds without any advance under load from which it has stopped."""
+    return max(context.limits.stall_seconds, context.limits.stall_gaps * ordinary)
 
 
 def _moves(
@@ -140,9 +200,9 @@ def _moves(
     last = one.points[-1].stream
     running, waiting = last.running or 0.0, last.waiting or 0.0
     loaded = last.running is not None or last.waiting is not None
-    limit = max(limits.stall_seconds, limits.stall_gaps * ordinary)
+    limit = _limit(context, ordinary)
     name = _liveliest(one.points[one.start :])
-    who = f"{one.engine} ({one.origin})" if one.origin else one.engine
+    who = one.name
     if last.paused:
         return Moves.IDLE, f"{who} is paused or asleep on purpose"
     # A page without the series of running requests (a cut copy) does not say that none runs.

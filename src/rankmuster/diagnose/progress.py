@@ -111,8 +111,12 @@ def _by_engine(
     # Without a stamp nobody knows which was first: it outweighs gauges, and no counter that was seen to move.
     perhaps_timed_out = timed_out or (bool(context.timeouts) and context.first_timeout is None)
     if engine.moves is Moves.STALLED:
-        if moving and len(moving) == len(seen.states) and _as_before(context, engine, moving):
+        if moving and _all_that_work(context, seen) and _as_before(context, engine, moving):
             reason = f"{engine.text}, yet bytes move on every GPU: a long prefill or another step without output"
+            if len(moving) < len(seen.states):
+                reason = (
+                    f"{engine.text}, yet bytes move on all GPUs but those of idle engines: a long prefill or the like"
+                )
             return ProgressView(Progress.ADVANCING, True, (Plane.HARDWARE,), reason, notes)
         after = (engine.last_advance or 0.0) + limits.stall_seconds
         if not frozen and not timed_out and _ras_moved(context, after):
@@ -122,7 +126,9 @@ def _by_engine(
             reason = f"{engine.text}: perhaps a long prefill"
             return ProgressView(Progress.UNKNOWN, False, (Plane.ENGINE,), reason, notes)
         planes = (Plane.ENGINE, Plane.HARDWARE) if frozen else (Plane.ENGINE,)
-        return ProgressView(Progress.STOPPED, True, planes, engine.text, notes, engine.last_advance)
+        # Where requests came after its last advance, they have been held up since they came.
+        since = None if engine.last_advance is None else max(engine.last_advance, engine.last_page - engine.frozen)
+        return ProgressView(Progress.STOPPED, True, planes, engine.text, notes, since)
     if stale or timed_out or _ras_stands_since(context, engine):
         return None
     if frozen and engine.moves is Moves.IDLE and engine.last_advance is None and not seen.ranks(Doing.IDLE):
@@ -142,6 +148,13 @@ def _by_engine(
     if engine.moves is Moves.ADVANCING:
         return ProgressView(Progress.ADVANCING, True, (Plane.ENGINE,), engine.text, notes, fresh=engine.fresh)
     return None
+
+
+def _all_that_work(context: Context, seen: Picture) -> bool:
+    """Whether bytes move on every GPU; on those that rest none need to where other engines have nothing to do."""
+    others = [state.moves for state in engine_state.states(context)]
+    resting = set(seen.ranks(Doing.IDLE)) if len(others) > 1 and set(others) == {Moves.STALLED, Moves.IDLE} else set()
+    return set(seen.states) - resting == set(seen.ranks(Doing.MOVING))
 
 
 def _as_before(context: Context, engine: EngineState, moving: tuple[int, ...]) -> bool:

@@ -1,13 +1,13 @@
-"""Pages that say something of a load: what stood still before a request came stood still for want of one."""
+"""What the newest pages of every engine show: its load, and what it did since the page before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rankmuster.diagnose.engine_series import changed, grew
 from rankmuster.diagnose.engine_state import SECONDARY
-from rankmuster.model.engine import EnginePage, EngineStream
+from rankmuster.model.engine import EngineStream
 from rankmuster.watch.progress.window import Loaded
 
 Name = tuple[str, str, str]
@@ -42,55 +42,6 @@ class Interval:
 def load_of(stream: EngineStream) -> float:
     """Requests that run or wait."""
     return 0.0 if stream.paused else (stream.running or 0.0) + (stream.waiting or 0.0)
-
-
-def _series(pages: list[Loaded]) -> dict[tuple[str, str], list[tuple[int, EngineStream]]]:
-    found: dict[tuple[str, str], list[tuple[int, EngineStream]]] = {}
-    for index, one in enumerate(pages):
-        for stream in one.page.streams:
-            found.setdefault((one.page.engine, stream.key), []).append((index, stream))
-    return found
-
-
-def since_load(servers: Mapping[str, list[Loaded]]) -> Iterator[tuple[float, EnginePage]]:
-    """All pages; of a stream that has not advanced since its load came, only those since then.
-
-    `diagnose` measures how long counters stood still; on a window that begins in idleness that would be the idle time.
-    """
-    for pages in servers.values():
-        first: dict[tuple[str, str], int] = {}
-        for name, points in _series(pages).items():
-            start = _start(points)
-            if start:
-                first[name] = start
-        for index, one in enumerate(pages):
-            streams = one.page.streams
-            if first:
-                streams = tuple(s for s in streams if index >= first.get((one.page.engine, s.key), 0))
-            if streams:
-                yield one.at, one.page if streams is one.page.streams else replace(one.page, streams=streams)
-
-
-def _start(points: list[tuple[int, EngineStream]]) -> int:
-    """Index of the page from which flat counters count; 0 for all pages.
-
-    That is the page with which the load came that nothing has served since, or the one up to which gauges changed
-    while no counter did: a prefill that was at work until then.
-    """
-    position = len(points) - 1
-    if not load_of(points[position][1]):
-        return 0
-    while position > 0 and load_of(points[position - 1][1]):
-        before, after = points[position - 1][1], points[position][1]
-        if grew(before, after):
-            return 0
-        if changed(before.gauges, after.gauges):
-            return points[position][0]
-        position -= 1
-    if position > 0 and grew(points[position - 1][1], points[position][1]):
-        # It advanced between the last page without load and the first with one: both count.
-        return points[position - 1][0]
-    return points[position][0]
 
 
 def newest(servers: Mapping[str, list[Loaded]]) -> tuple[Interval, ...]:

@@ -21,7 +21,8 @@ from rankmuster.model.fault import Confidence, Progress
 from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.plane import Plane, PlaneReport, PlaneState
 from rankmuster.model.verdict import Verdict
-from rankmuster.watch.progress.loaded import Interval, load_of, newest, since_load
+from rankmuster.watch.progress.communicators import CommunicatorSeen, communicators
+from rankmuster.watch.progress.loaded import Interval, load_of, newest
 from rankmuster.watch.progress.settings import WatchSettings
 from rankmuster.watch.progress.window import Window
 
@@ -38,7 +39,7 @@ class LookResult:
     runs or waits, None without a page. `intervals`: the newest of every engine. `doing`: what each rank's GPU does;
     `tracks`: its samples. `incarnation`: its number since the watch began. `started_at`: monotonic seconds, None
     unknown. `gone`: every process of the instance had ended. `engine_expected`: whether an engine's pages should be
-    there.
+    there. `engines`, `communicators`: each by itself. `offset`: monotonic to unix seconds.
     """
 
     progress: Progress
@@ -56,6 +57,9 @@ class LookResult:
     confidence: Confidence | None = None
     engine_expected: bool = True
     tracks: Mapping[int, GpuTrack] = field(default_factory=dict)
+    engines: tuple[EngineState, ...] = ()
+    communicators: tuple[CommunicatorSeen, ...] = ()
+    offset: float = 0.0
 
     @property
     def all_spin(self) -> bool:
@@ -76,7 +80,7 @@ def look(
     `habit`: seconds of the instance's own long pauses (`pauses.Pauses`). `expected`: planes that should speak.
     """
     limits = settings.thresholds(habit)
-    evidence = window.evidence(now, since_load(window.pages))
+    evidence = window.evidence(now)
     alone = _alone(window, evidence)
     only = _only(window, evidence) if alone else {}
     if alone:
@@ -111,6 +115,9 @@ def look(
         confidence=_confidence(verdict, spoke),
         engine_expected=Plane.ENGINE in expected or Plane.ENGINE in window.spoke,
         tracks=only or context.tracks,
+        engines=engine_state.states(context),
+        communicators=communicators(context),
+        offset=offset,
     )
 
 

@@ -13,6 +13,7 @@ from rankmuster.diagnose.thresholds import DEFAULTS as DIAGNOSE
 from rankmuster.model.fault import Confidence, Progress
 from rankmuster.model.plane import Plane, PlaneReport
 from rankmuster.model.verdict import Suspect, Verdict
+from rankmuster.watch.progress.groups import Groups
 from rankmuster.watch.progress.look import LookResult
 from rankmuster.watch.progress.pauses import Pauses
 from rankmuster.watch.progress.settings import DEFAULTS, WatchSettings
@@ -69,6 +70,7 @@ class ProgressModel:
         self._settings = settings
         self._speed = speed if speed is not None else Speed()
         self._pauses = Pauses(settings)
+        self._groups = Groups(settings)
         self._state = Progress.UNKNOWN
         self._since: float | None = None
         self._reason = "nothing was seen yet"
@@ -131,6 +133,13 @@ class ProgressModel:
             stops=self._stops,
             speed=self._speed.view(),
             verdict=self._verdict,
+            groups=self._groups.step(
+                now,
+                view.engines,
+                view.communicators,
+                (view.progress, view.reason),
+                (self._state, self._reason, (self._since if self._since is not None else now) + view.offset),
+            ),
         )
 
     def _begin(self, now: float, view: LookResult) -> Event | None:
@@ -150,6 +159,7 @@ class ProgressModel:
         if other or first:
             self._first_look = now
         self._incarnation += 1
+        self._groups.clear()
         self._worked = False
         self._loaded_since = None
         self._resumed = None

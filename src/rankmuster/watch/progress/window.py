@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
 from rankmuster.evidence.bundle import Evidence
@@ -176,13 +176,11 @@ class Window:
         """The newest of what each node said of its processes; times are monotonic."""
         return tuple(state for _, state in self._nodes.values())
 
-    def evidence(self, now: float, pages: Iterable[tuple[float, EnginePage]] | None = None) -> Evidence:
-        """The window as `diagnose` reads it; `pages`: these with their monotonic times, instead of all."""
+    def evidence(self, now: float) -> Evidence:
+        """The window as `diagnose` reads it."""
         offset = self.clocks.offset or 0.0
-        if pages is None:
-            pages = ((one.at, one.page) for every in self._pages.values() for one in every)
         kinds: dict[type, tuple[object, ...]] = {}
-        kinds[EnginePage] = tuple(_dated(page, at + offset) for at, page in pages)
+        kinds[EnginePage] = tuple(_dated(one.page, one.at + offset) for every in self._pages.values() for one in every)
         kinds[GpuTrack] = self._tracks.tracks(offset)
         kinds[RasPoll] = tuple(replace(poll, time=unix(at + offset), stamp=None) for at, poll in self._polls)
         kinds[NodeState] = tuple(merged(None, state, offset, self._settings.task_looks) for state in self.nodes())
@@ -206,8 +204,7 @@ def _asked(now: float, unix_now: float, poll: RasPoll) -> float:
 
 
 def _dated(page: EnginePage, at: float) -> EnginePage:
-    """Sources that differ by their time alone are pages of one server; without any difference `diagnose` cannot tell
-    whether one server has many pages or many servers one."""
+    """A page named by its server and when it was asked, which leaves nothing to guess (`engine_series.ASKED`)."""
     return EnginePage(f"{page.source}@{at:.3f}", unix(at), page.engine, page.streams)
 
 
