@@ -89,6 +89,11 @@ def read(path: Path, deadline: Deadline, max_bytes: int) -> KernelLines:
     return KernelLines(tuple(kept), lost, cut, problem)
 
 
+def record(line: bytes) -> tuple[int, str] | None:
+    """(microseconds since boot, text) of one record without its line end; None for a continuation and for no record."""
+    return _record(line)
+
+
 def _record(line: bytes) -> tuple[int, str] | None:
     match = _RECORD.fullmatch(line.decode("utf-8", errors="replace"))
     if match is None:

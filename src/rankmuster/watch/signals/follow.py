@@ -1,0 +1,329 @@
+"""One growing file, followed from its end: what was written since the last look, whole lines of it, bounded.
+
+By `stat` at each look: logs are looked at every few seconds, and inotify does not see what another node writes to a
+shared file system. What rotation does to a file is told by its inode, its size and the bytes before the place read to:
+
+- renamed and created anew: the old one is read to its end through the descriptor that is still open, then the new one
+  from its start, and files that were whole between two looks in between, where they still lie beside it;
+- copied and truncated (also where the writer goes on behind the hole, or has written more than before): from the start;
+- gone: its last lines, and what comes in its place from the start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from rankmuster.collect import files_below
+from rankmuster.collect.logs.nccl_files import ROTATED
+from rankmuster.collect.logs.sources import Source, opened
+
+MOST_BYTES = 1 << 20
+"""Read of one file at one look: some 8,000 lines, which take the readers 0.1 s. Of a longer burst the end is read."""
+MAX_LINE = 64 << 10
+"""Bytes of a line that are kept; the readers look at 16 KiB of it."""
+LINGER_LOOKS = 2
+"""Looks in a row without news after which a file that was renamed or removed is closed: a server may write on for
+seconds until it is told to open its log anew. An open descriptor of a removed file keeps its disk space."""
+MOST_FADING = 4
+"""Files of one name that are open at once."""
+_TAIL = 64
+"""Bytes before the place read to that are looked at again: other bytes there are another text."""
+
+
+class Begin(str, Enum):
+    """Where reading begins. END: only what is written from now on counts; it may be a log of months."""
+
+    END = "end"
+    START = "start"
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """`data`: whole lines, the last with its end. `skipped`: bytes passed over for their number.
+
+    `present`: whether there is a file now. `trouble`: why it is not read, one phrase, None where it is (or is absent).
+    """
+
+    data: bytes = b""
+    skipped: int = 0
+    present: bool = True
+    trouble: str | None = None
+
+
+class _Open:
+    """One file by its descriptor."""
+
+    def __init__(self, descriptor: int, offset: int) -> None:
+        status = os.fstat(descriptor)
+        self.key = (status.st_dev, status.st_ino)
+        self.offset = min(offset, status.st_size)
+        self.quiet = 0
+        self._descriptor = descriptor
+        self._tail = b""
+        self._partial = b""
+        # Reading that begins within a line has to wait for the next one.
+        self._cutting = self.offset > 0 and os.pread(descriptor, 1, self.offset - 1) not in (b"\n", b"\r", b"\0")
+        self._remember()
+
+    def take(self, most: int) -> tuple[bytes, int]:
+        """(whole lines, bytes passed over). Raises OSError."""
+        size = os.fstat(self._descriptor).st_size
+        if size < self.offset or (size > self.offset and self._other_text()):
+            # Nothing before the first data was written: a writer that goes on behind the cut leaves a hole there.
+            self.offset = self._first_data(size)
+            self._partial, self._cutting = b"", False
+        fresh = size - self.offset
+        skipped = max(fresh - most, 0)
+        if skipped:
+            self.offset += skipped
+            self._partial, self._cutting = b"", True
+        data = os.pread(self._descriptor, min(fresh, most), self.offset) if fresh > 0 else b""
+        self.offset += len(data)
+        self.quiet = 0 if data else self.quiet + 1
+        if data:
+            self._remember()
+        return self._whole(data.replace(b"\0", b"")), skipped
+
+    def rest(self) -> bytes:
+        """The line that was never ended, as one that was."""
+        partial, self._partial = self._partial, b""
+        return partial + b"\n" if partial else b""
+
+    def modified(self) -> int:
+        """Nanoseconds at which it was last written. Raises OSError."""
+        return os.fstat(self._descriptor).st_mtime_ns
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+
+    def _remember(self) -> None:
+        length = min(_TAIL, self.offset)
+        self._tail = os.pread(self._descriptor, length, self.offset - length)
+
+    def _other_text(self) -> bool:
+        return os.pread(self._descriptor, len(self._tail), self.offset - len(self._tail)) != self._tail
+
+    def _first_data(self, size: int) -> int:
+        try:
+            return min(os.lseek(self._descriptor, 0, os.SEEK_DATA), size) if size > 0 else 0
+        except OSError:  # a file system that cannot tell
+            return 0
+
+    def _whole(self, data: bytes) -> bytes:
+        if not data:
+            return b""
+        if self._cutting:
+            ends = [at for at in (data.find(b"\n"), data.find(b"\r")) if at >= 0]
+            if not ends:
+                return b""
+            data, self._cutting = data[min(ends) + 1 :], False
+        data = self._partial + data
+        # A progress bar ends its steps with \r alone; whether one at the very end is half of \r\n shows later.
+        cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1)) + 1
+        whole, self._partial = data[:cut], data[cut:]
+        if len(self._partial) > MAX_LINE:
+            whole, self._partial, self._cutting = whole + self._partial[:MAX_LINE] + b"\n", b"", True
+        return whole
+
+
+class Follower:
+    """One file, or what a process has open under a number. Not for several threads at once.
+
+    `begin`: where, of a file that is there at the first look; one that comes later is read from its start. `context`:
+    with END, so many bytes before it. `resume`: `read_to` of somebody who has followed the same files.
+    `still`: of a descriptor, whether its process is the one that was meant: numbers are given anew.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        begin: Begin = Begin.END,
+        *,
+        context: int = 0,
+        resume: Mapping[tuple[int, int], int] | None = None,
+        still: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.source = source
+        self._begin = begin
+        self._context = context
+        self._resume = resume or {}
+        self.read_to: dict[tuple[int, int], int] = {}  # (device, inode) -> to where, of the last few files
+        self._still = still
+        self._now: _Open | None = None
+        self._fading: list[_Open] = []
+        self._seen: tuple[int, int] | None = None  # what the plain name led to at the last look
+
+    @property
+    def key(self) -> tuple[int, int] | None:
+        """(device, inode) of the file that is open, None for none."""
+        return self._now.key if self._now is not None else None
+
+    def poll(self, most: int = MOST_BYTES) -> News:
+        """What is new, at most about `most` bytes of each file. Raises nothing for what files do."""
+        parts: list[bytes] = []
+        trouble: str | None = None
+        skipped = 0
+        try:
+            between = self._look()
+        except OSError as error:
+            between = []
+            trouble = _said(error)
+        for one in [*self._fading, *between, *([self._now] if self._now is not None else [])]:
+            try:
+                data, missed = one.take(most)
+            except OSError as error:  # a stale handle of a file server, a disk that is gone
+                trouble = f"{self.source.said}: {error.strerror or error}"
+                self._drop(one)
+                continue
+            self.read_to[one.key] = one.offset
+            parts.append(data)
+            skipped += missed
+            if one in between:
+                parts.append(one.rest())
+                one.close()
+        for one in list(self._fading):
+            if one.quiet >= LINGER_LOOKS or len(self._fading) > MOST_FADING:
+                parts.append(one.rest())
+                self._drop(one)
+        for key in list(self.read_to)[: -4 * MOST_FADING]:
+            del self.read_to[key]
+        return News(b"".join(parts), skipped, self._now is not None, trouble)
+
+    def last(self, most: int = MOST_BYTES) -> News:
+        """What is new, and the line without end."""
+        news = self.poll(most)
+        rest = b"".join(one.rest() for one in (*self._fading, *([self._now] if self._now is not None else [])))
+        return News(news.data + rest, news.skipped, news.present, news.trouble)
+
+    def close(self) -> None:
+        """Closes its files; it may be polled again, and then begins at their ends."""
+        for one in (*self._fading, *([self._now] if self._now is not None else [])):
+            one.close()
+        self._fading, self._now, self._seen = [], None, None
+        self._begin = Begin.END
+
+    def _drop(self, one: _Open) -> None:
+        one.close()
+        if one is self._now:
+            self._now, self._seen = None, None
+        elif one in self._fading:
+            self._fading.remove(one)
+
+    def _look(self) -> list[_Open]:
+        """Opens what has taken the name since; files that had it in between, oldest first. Raises OSError."""
+        seen = self._named()
+        if self._now is not None and seen is not None and seen in (self._now.key, self._seen):
+            return []
+        if seen is None or (self.source.descriptor and not self._still()):
+            self._part()
+            self._begin = Begin.START
+            return []
+        try:
+            found = self._opened()
+        except OSError as error:
+            if self._now is not None:
+                self._part()
+            # It was there and could not be read: what it held before it can be is of unknown age.
+            self._begin = Begin.START if error.errno in (errno.ENOENT, errno.ESRCH, errno.ENOTDIR) else Begin.END
+            if error.errno in (errno.ENOENT, errno.ESRCH, errno.ENOTDIR):
+                return []
+            raise
+        self._seen = seen
+        before = self._now
+        if before is not None and found.key == before.key:  # a link that leads elsewhere within the process's root
+            found.close()
+            return []
+        if before is not None:
+            self._part()
+        back = next((one for one in self._fading if one.key == found.key), None)
+        if back is not None:  # renamed away and back: what it holds was read
+            found.close()
+            self._fading.remove(back)
+            found = back
+        self._now, self._begin = found, Begin.START
+        return self._between(before, found) if before is not None else []
+
+    def _named(self) -> tuple[int, int] | None:
+        """What the name leads to as seen from here: enough to tell that nothing has changed. Raises OSError."""
+        try:
+            status = os.stat(self.source.root / self.source.path.lstrip("/"))
+        except OSError as error:
+            # An absolute link means another file within the process's own root.
+            if self.source.descriptor or error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP):
+                if error.errno in (errno.ENOENT, errno.ESRCH):
+                    return None
+                raise
+            try:
+                status = files_below.status(self.source.root, self.source.path)
+            except OSError as inner:
+                if inner.errno in (errno.ENOENT, errno.ESRCH, errno.ENOTDIR):
+                    return None
+                raise
+        return (status.st_dev, status.st_ino)
+
+    def _opened(self) -> _Open:
+        with opened(self.source) as reading:
+            kept = os.dup(reading)
+        try:
+            return _Open(kept, self._place(os.fstat(kept)))
+        except OSError:
+            os.close(kept)
+            raise
+
+    def _place(self, status: os.stat_result) -> int:
+        resume = self._resume.get((status.st_dev, status.st_ino)) if self._now is None else None
+        self._resume = {}
+        if resume is not None:
+            return resume if resume <= status.st_size else 0
+        if self._begin is Begin.END and self._now is None:
+            return max(status.st_size - self._context, 0)
+        return 0
+
+    def _part(self) -> None:
+        if self._now is not None:
+            self._now.quiet = 0
+            self._fading.append(self._now)
+            self._now, self._seen = None, None
+
+    def _between(self, before: _Open, after: _Open) -> list[_Open]:
+        """Rotated pieces that were begun and ended between two looks: written after the one before them."""
+        if self.source.descriptor:
+            return []
+        folder, _, name = self.source.path.rpartition("/")
+        known = {before.key, after.key, *(one.key for one in self._fading)}
+        found: list[tuple[int, _Open]] = []
+        try:
+            last = before.modified()
+            listed = [one for one in files_below.names_in(self.source.root, folder or "/") if one.startswith(name)]
+        except OSError:
+            return []
+        for one in listed:
+            if not ROTATED.fullmatch(one[len(name) :]) or one.endswith(".gz"):
+                continue
+            piece = Source(self.source.root, f"{folder}/{one}", one, uid=self.source.uid)
+            with contextlib.suppress(OSError), opened(piece) as reading:
+                status = os.fstat(reading)
+                if (status.st_dev, status.st_ino) not in known and status.st_mtime_ns > last:
+                    found.append((status.st_mtime_ns, _Open(os.dup(reading), 0)))
+        found.sort(key=lambda pair: pair[0])
+        for _, surplus in found[:-MOST_FADING]:
+            surplus.close()
+        return [one for _, one in found[-MOST_FADING:]]
+
+
+def following(path: Path, begin: Begin = Begin.END) -> Follower:
+    """A file that an operator has named, as seen from here."""
+    return Follower(Source(Path("/"), str(path), path.name), begin)
+
+
+def _said(error: OSError) -> str:
+    """`/var/log/kern.log: Permission denied`; Refused says itself why."""
+    name = error.filename if isinstance(error.filename, str) else ""
+    return f"{name}: {error.strerror or error}" if name else str(error.strerror or error)
