@@ -1,1 +1,1 @@
-"""What is done once when an instance has stopped: evidence, a verdict, and whoever is to be told."""
+"""What is done on a stop: evidence, a verdict, the operator's hooks; once an incarnation, each with a deadline."""
