@@ -226,7 +226,7 @@ def test_a_watch_that_ends_leaves_to_the_next_what_was_not_begun(tmp_path: Path)
     one.start(notice())
     wait_for((tmp_path / "begun").exists)
     began = time.monotonic()
-    one.close(4.0)
+    one.close(2.0)
     assert time.monotonic() - began < 10.0
     [outcome] = one.finished()
     assert "the watch ended" in outcome.hooks[0].ended.note
@@ -245,7 +245,7 @@ def test_a_collection_that_is_told_to_hurry_closes_its_bundle(tmp_path: Path) ->
         one = responder(WatchConfig(on_stop=stop), folder)
         one.start(notice(pids=(pid,)))
         wait_for(lambda: list(folder.glob("*/bundle*/instance.json")))
-        one.close(8.0)
+        one.close(3.0)
         [outcome] = one.finished()
     assert outcome.bundle is not None, outcome
     assert outcome.bundle.name == "bundle"

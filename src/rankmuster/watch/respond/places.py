@@ -44,7 +44,7 @@ def folder_name(key: Key, number: int, at: float) -> str:
         stamp = "unknown-time"
     apart = "\0".join((key.host, key.instance, key.incarnation, str(number)))
     digest = hashlib.sha256(apart.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{clean(key.instance)[:80]}-{stamp}-{digest}"
+    return f"{clean(key.instance)[:80].lstrip('.-') or 'unnamed'}-{stamp}-{digest}"
 
 
 def find_bundle(folder: Path) -> Path | None:

@@ -82,7 +82,7 @@ def post(job: Job) -> str:
         except NotPosted as error:
             if not error.again or attempt == job.attempts:
                 tried = f" ({attempt} attempts)" if attempt > 1 else ""
-                raise NotPosted(f"{error}{tried}") from error
+                raise NotPosted(f"{error}{tried}", again=error.again) from error
         time.sleep(back_off(attempt))
     raise NotPosted("no attempt was wanted")
 
