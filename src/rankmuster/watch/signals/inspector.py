@@ -20,7 +20,7 @@ from rankmuster.collect.target import ProcessOfInstance, Target
 from rankmuster.model.collective_names import collective_name
 from rankmuster.model.plane import Plane
 from rankmuster.watch.signals.follow import Begin, Follower, News
-from rankmuster.watch.signals.signal import Counted, Failed, Said
+from rankmuster.watch.signals.signal import Counted, Said
 
 MOST_BYTES = 128 << 10
 """Of one file at one look: some 250 lines of 500 bytes, read in 1 ms; a sample is enough for a distribution."""
@@ -38,9 +38,11 @@ BLIND_TO = (
 
 _NAME = re.compile(r".{1,255}-pid(\d{1,10})\.log", re.DOTALL)
 _RECORD = re.compile(
-    rb'"(?:coll|p2p)"\s*:\s*"([^"\\\n]{1,64})"[^\n]*?"(?:coll|p2p)_exec_time_us"\s*:\s*"?(\d{1,16}(?:\.\d{1,16})?)'
+    rb'"(?:coll|p2p)"\s*:\s*"([^"\\\n]{1,64})"[^\n]{0,400}?"(?:coll|p2p)_exec_time_us"\s*:\s*"?(\d{1,16}(?:\.\d{1,16})?)'
 )
 _OFF = ("", "0")
+
+_Key = tuple[int, int, str]  # device and inode of the folder, name
 
 
 class InspectorSignal:
@@ -67,10 +69,10 @@ class InspectorSignal:
         self._target = target
         self._folders = tuple(folders)
         self._clock = clock
-        self._followed: dict[tuple[str, str], Follower] = {}
+        self._followed: dict[_Key, Follower] = {}
         self._due = float("-inf")
         self._first = True
-        self._told = False
+        self.note = ""  # why nothing is counted, where that is so
         self._closed = threading.Event()
         self._anew = threading.Event()
         self._lock = threading.Lock()
@@ -94,7 +96,7 @@ class InspectorSignal:
             said: list[Said] = []
             if self._clock() >= self._due or self._anew.is_set():
                 self._anew.clear()
-                self._search(deadline.within(deadline.remaining() / 2), said)
+                self._search(deadline.within(deadline.remaining() / 2))
             self._read(deadline, said)
             if self._closed.is_set():
                 self._shut()
@@ -114,44 +116,50 @@ class InspectorSignal:
             follower.close()
         self._followed = {}
 
-    def _search(self, deadline: Deadline, said: list[Said]) -> None:
+    def _search(self, deadline: Deadline) -> None:
         self._due = self._clock() + SEARCH_SECONDS
         target = self._target
         processes = target.processes if target is not None else ()
         places = list(_places(self._folders, processes))
-        pids = {pid for process in processes for pid in (process.inner_pid, process.pid, process.host_pid)}
+        pids = {process.inner_pid for process in processes}
 
-        def look(place: tuple[Path, str, int | None]) -> list[Source]:
+        def look(place: tuple[Path, str, int | None]) -> list[tuple[_Key, Source]]:
             root, folder, uid = place
             try:
-                names = files_below.names_in(root, folder)
+                names, status = files_below.names_in(root, folder), files_below.status(root, folder)
             except OSError:
                 return []
             matches = [(name, _NAME.fullmatch(name)) for name in names]
             ours = [name for name, match in matches if match and int(match[1]) in pids]
-            return [Source(root, f"{folder.rstrip('/')}/{name}", name, uid=uid) for name in ours]
+            return [
+                ((status.st_dev, status.st_ino, name), Source(root, f"{folder.rstrip('/')}/{name}", name, uid=uid))
+                for name in ours
+            ]
 
         done = each(places, look, patience=PATIENCE, total=deadline.remaining())
-        found = {(str(s.root), s.path): s for _, sources in done.results for s in sources}
+        # Processes of one container see one folder, each below a root of its own.
+        found = {key: source for _, several in reversed(done.results) for key, source in several}
         for key in [key for key in self._followed if key not in found]:
             self._followed.pop(key).close()
         for key, source in list(found.items())[:MOST_FILES]:
-            if key not in self._followed:
-                self._followed[key] = Follower(source, Begin.END if self._first else Begin.START)
+            old = self._followed.get(key)
+            if old is not None and old.key is not None:
+                continue
+            begin = Begin.END if self._first else Begin.START
+            self._followed[key] = Follower(source, begin, resume=old.read_to if old is not None else None)
+            if old is not None:
+                old.close()
         self._first = False
-        if places and not self._followed and not self._told:
-            self._told = True
+        self.note = ""
+        if places and not self._followed:
             where = ", ".join(str(root / folder.lstrip("/")) for root, folder, _ in places[:3])
-            reason = (
-                f"NCCL Inspector has no file of these processes in {where} (yet): it writes at intervals or at the end"
-            )
-            said.append(Failed(self._clock(), self.plane, reason))
+            self.note = f"no file of these processes in {where} (yet): the plugin writes at intervals, or at the end"
 
     def _read(self, deadline: Deadline, said: list[Said]) -> None:
         if not self._followed:
             return
 
-        def look(key: tuple[str, str]) -> News:
+        def look(key: _Key) -> News:
             return self._followed[key].poll(MOST_BYTES)
 
         done = each(list(self._followed), look, patience=PATIENCE, total=deadline.remaining())

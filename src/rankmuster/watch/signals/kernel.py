@@ -125,7 +125,7 @@ class KernelSignal:
             if news.trouble is not None:
                 stories.append(news.trouble)
         self._due = self._clock() + AGAIN_SECONDS
-        reason = f"the kernel log cannot be followed here ({'; '.join(stories)}): {REMEDY}; Xids are heard from NVML meanwhile"
+        reason = f"the kernel log cannot be followed here ({'; '.join(stories)}): {REMEDY}; NVML tells Xids"
         if reason != self._declined:
             self._declined = reason
             said.append(Declined(self._clock(), self.plane, reason))
