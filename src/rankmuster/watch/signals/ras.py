@@ -13,8 +13,10 @@ from rankmuster.collect.ras.namespace import NamespaceClosed
 from rankmuster.collect.ras.policy import Form
 from rankmuster.collect.ras.poll import LEAST_SECONDS, Poll, Result, ask_status, told
 from rankmuster.collect.ras.probe import Abilities
+from rankmuster.collect.target import Target
 from rankmuster.evidence import ras_json, ras_text
 from rankmuster.evidence.blob import Blob
+from rankmuster.model.fault import Phase, Progress
 from rankmuster.model.plane import Plane
 from rankmuster.model.ras import RasPoll
 from rankmuster.model.stamp import unix
@@ -34,7 +36,7 @@ MAX_REPLY = 2 << 20
 
 
 class RasSignal:
-    """One instance's polls. `period` as configured, at least LEAST_PERIOD_SECONDS."""
+    """One instance's polls, `period` seconds apart, at least LEAST_PERIOD_SECONDS."""
 
     name = "ras"
     plane = Plane.RAS
@@ -46,11 +48,24 @@ class RasSignal:
 
     def __init__(self, access: RasAccess, period: float) -> None:
         self.access = access
-        self.period = max(period, LEAST_PERIOD_SECONDS)
-        self._pace = Pace(self.period)
+        self._period = max(period, LEAST_PERIOD_SECONDS)
+        self._pace = Pace(self._period)
         self._declined: str | None = None
         self._incarnation = access.incarnation
         self._closed = False
+
+    @property
+    def period(self) -> float:
+        """Seconds; short while the instance may not be asked yet, which costs nothing."""
+        return self._period if self.access.ready else LEAST_PERIOD_SECONDS
+
+    def tell(self, progress: Progress, phase: Phase | None = None, *, reason: str = "", held: bool = False) -> None:
+        """The watch's newest judgement, after every look; see `RasAccess.tell`. Until then nothing is asked."""
+        self.access.tell(progress, phase, reason=reason, held=held)
+
+    def retarget(self, target: Target) -> None:
+        """The instance as it is now."""
+        self.access.retarget(target)
 
     def poll(self, deadline: Deadline) -> Iterable[Said]:
         """One report, or why there is none."""
@@ -59,7 +74,7 @@ class RasSignal:
         if self._incarnation != self.access.incarnation:
             self._incarnation = self.access.incarnation
             self._pace.reset()
-        if self._closed or self.access.held or not self._pace.due(now):
+        if self._closed or not self.access.told or self.access.held or not self._pace.due(now):
             return ()
         try:
             return tuple(self._ask(until))

@@ -94,6 +94,16 @@ class RasAccess:
         return target.name, target.incarnation, target.incarnation is not None or ranks
 
     @property
+    def told(self) -> bool:
+        """Whether anything was told of this incarnation yet."""
+        return self._assessment is not None
+
+    @property
+    def ready(self) -> bool:
+        """Whether the instance is in a state in which RAS may be talked to."""
+        return standing(self._assessment).granted
+
+    @property
     def held(self) -> bool:
         """Whether somebody else asks at this moment."""
         return self._held

@@ -16,8 +16,10 @@ from rankmuster.collect.ras.client import Broken, Ended, Session
 from rankmuster.collect.ras.namespace import NamespaceClosed
 from rankmuster.collect.ras.probe import probe
 from rankmuster.collect.ras.release import MONITOR_SINCE, Span
+from rankmuster.collect.target import Target
 from rankmuster.evidence import ras_monitor
 from rankmuster.evidence.blob import Blob
+from rankmuster.model.fault import Phase, Progress
 from rankmuster.model.plane import Plane
 from rankmuster.model.ras import RasEvent
 from rankmuster.watch.signals.ras_access import Barred, RasAccess
@@ -62,6 +64,14 @@ class RasEventsSignal:
         self._closed = False
         self._polling = threading.Lock()
 
+    def tell(self, progress: Progress, phase: Phase | None = None, *, reason: str = "", held: bool = False) -> None:
+        """The watch's newest judgement; see `RasAccess.tell`. Until then nobody connects."""
+        self.access.tell(progress, phase, reason=reason, held=held)
+
+    def retarget(self, target: Target) -> None:
+        """The instance as it is now."""
+        self.access.retarget(target)
+
     @property
     def connected(self) -> bool:
         """Whether it listens."""
@@ -104,7 +114,7 @@ class RasEventsSignal:
             session.close()
 
     def _connect(self, until: Deadline) -> tuple[Said, ...]:
-        if self._absent or self.access.held or not self._pace.due(self.access.clock()):
+        if self._absent or not self.access.told or self.access.held or not self._pace.due(self.access.clock()):
             return ()
         try:
             return self._opened(until)

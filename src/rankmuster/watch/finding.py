@@ -1,0 +1,358 @@
+"""Keeps the instances of this node up to date for months at next to no cost.
+
+Each look lists /proc once and reads `stat` of the known instances' ranks and servers. The full search of `collect`
+takes hundredths to tenths of a second of processor time, and reads memory maps, so it is made only at first, while an
+instance is missing, when a process has come that may be a new one's, and rarely otherwise (`finding_pace`). It runs in
+a thread: one that waits for a stuck process's memory map holds no look up, and its result is taken by a later one.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.find.devices import Gpu
+from rankmuster.collect.find.search import Found, Request, find
+from rankmuster.collect.machine import Machine
+from rankmuster.collect.node.nvml_session import Listed, listed
+from rankmuster.collect.proc import NotAllowed, Proc
+from rankmuster.collect.target import ProcessOfInstance, Role, Target
+from rankmuster.watch.finding_known import GONE, Key, Known, key, looked, merged, over, same, shape
+from rankmuster.watch.finding_pace import SearchPace
+
+KEEP_SECONDS = 600.0
+"""How long an instance that ended is kept in sight: as long as a restart may take (`WatchSettings.start_seconds`)."""
+
+NVML_SECONDS = 3.0
+"""For NVML's list of processes: with persistence mode off the driver takes seconds to load."""
+
+NVML_AGAIN_SECONDS = 300.0
+"""Between two times that NVML is asked where it did not help: it costs a child process of 0.2 s each time."""
+
+MAX_LEFT_BEHIND = 16
+"""Threads of earlier searches that still wait for stuck processes, above which no search is made: each costs memory."""
+
+MAX_NEW = 256
+"""New processes of one look that are looked at; a node that starts more at once is searched."""
+
+LEFT_BEHIND = "patient"
+"""Name of the threads in which `collect.bounded.each` reads what may block."""
+
+_MAY_BE = re.compile(
+    r"python|pypy|pt_main|vllm|sglang|trtllm|triton|lmdeploy|turbomind|tgi|text-gen|launcher|ray::|torchrun|mpi|orted"
+    r"|prted|hydra|slurmstepd",
+    re.IGNORECASE,
+)
+"""Names (comm) of processes that may belong to an instance, or start one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is new at one look. `current`: every instance in sight, by name, those that ended lately among them.
+
+    `appeared`: were not in sight. `changed`: another incarnation, a process that matters came or ended (all of them,
+    too: `finding_known.over`), or more is known of it (GPUs, addresses). `ended`: names that are not in sight any more,
+    a while after their last process. `notes`: what could not be looked at, of the newest search.
+    """
+
+    current: tuple[Target, ...] = ()
+    appeared: tuple[Target, ...] = ()
+    changed: tuple[Target, ...] = ()
+    ended: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is new."""
+        return bool(self.appeared or self.changed or self.ended)
+
+
+@dataclass
+class _Search:
+    """One search in a thread of its own."""
+
+    work: Callable[[], Found]
+    found: Found | None = None
+    error: str = ""
+    cost: float = 0.0
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        try:
+            threading.Thread(target=self._run, name="find", daemon=True).start()
+        except RuntimeError as error:  # the limit on threads
+            self.error = f"no thread could be started for the search ({error})"
+            self.done.set()
+
+    def _run(self) -> None:
+        began, spent = time.monotonic(), time.process_time()
+        try:
+            self.found = self.work()
+        except Exception as error:  # a defect in finding must not end a watch of months
+            self.error = f"the search failed ({type(error).__name__}: {error})"
+        # Other threads' work counts in the one, waiting in the other: the truth is below both.
+        self.cost = min(time.monotonic() - began, time.process_time() - spent)
+        self.done.set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Nvml:
+    """What NVML said at `at` (monotonic seconds), and of which processes it was asked. `started`: host pid -> ticks."""
+
+    at: float
+    asked: frozenset[Key]
+    listed: Listed | None
+    started: Mapping[int, int]
+
+
+class Finder:
+    """The instances of this node, all or those named. `look` is called from one thread, once a period.
+
+    `names`, `pids`: as in the configuration; a pid means the instance that it was in when it was seen first, for good.
+    `find_seconds`: between two searches while an instance is missing. `unix_now`: unix seconds, `clock`: seconds that
+    never jump. `ask_nvml`: asks NVML for its processes within so many seconds; None where it cannot say.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        names: tuple[str, ...] = (),
+        pids: tuple[int, ...] = (),
+        *,
+        find_seconds: float = 15.0,
+        keep_seconds: float = KEEP_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        unix_now: Callable[[], float] = time.time,
+        ask_nvml: Callable[[float], Listed | None] = listed,
+    ) -> None:
+        self._machine = machine
+        self._proc = Proc(machine.proc)
+        self._names = frozenset(names)
+        self._pids = pids
+        self._keep = keep_seconds
+        self._clock = clock
+        self._unix_now = unix_now
+        self._ask_nvml = ask_nvml
+        self._pace = SearchPace(find_seconds)
+        self._known: dict[str, Known] = {}
+        self._by_pid: set[str] = set()  # names that a pid of the configuration stood for
+        self._listed: frozenset[int] = frozenset()
+        self._search: _Search | None = None
+        self._nvml: _Nvml | None = None
+        self._notes: tuple[str, ...] = ()
+        self.searches = 0
+        self.search_seconds = 0.0
+
+    def look(self, deadline: Deadline) -> Changes:
+        """What has changed since the last look. Waits for a search that is due, at most until `deadline`."""
+        now = self._clock()
+        before = dict(self._known)
+        pids = frozenset(self._proc.pids())
+        if not pids:
+            notes = (f"{self._proc.root} lists no process: whether the instances live cannot be seen",)
+            return Changes(self._current(), notes=notes)
+        self._check(pids, now)
+        if self._stirred(pids):
+            self._pace.hurry()
+        self._listed = pids
+        self._find(now, deadline)
+        ended = [
+            name
+            for name, one in self._known.items()
+            if one.ended_at is not None and self._clock() - one.ended_at >= self._keep
+        ]
+        for name in ended:
+            del self._known[name]
+        return self._changes(before)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a search is under way still."""
+        return self._search is not None
+
+    def _current(self) -> tuple[Target, ...]:
+        return tuple(self._known[name].target for name in sorted(self._known))
+
+    def _changes(self, before: Mapping[str, Known]) -> Changes:
+        appeared, changed = [], []
+        for name, one in sorted(self._known.items()):
+            earlier = before.get(name)
+            if earlier is None:
+                appeared.append(one.target)
+            elif shape(one.target) != shape(earlier.target):
+                changed.append(one.target)
+        ended = tuple(sorted(before.keys() - self._known.keys()))
+        return Changes(self._current(), tuple(appeared), tuple(changed), ended, self._notes)
+
+    # The cheap part: who of the known lives, and who has come
+
+    def _check(self, pids: frozenset[int], now: float) -> None:
+        for name, one in self._known.items():
+            if one.ended_at is not None and all(process.state == GONE for process in one.target.processes):
+                continue
+            target = looked(one.target, lambda process: self._state(process, pids))
+            if target is not one.target:
+                self._known[name] = self._dated(target, one.ended_at, now)
+                if shape(target) != shape(one.target):
+                    self._pace.hurry()
+
+    @staticmethod
+    def _dated(target: Target, ended_at: float | None, now: float) -> Known:
+        return Known(target, (ended_at if ended_at is not None else now) if over(target) else None)
+
+    def _state(self, process: ProcessOfInstance, pids: frozenset[int]) -> tuple[str, int | None] | None:
+        """Of helpers only whether their number is still in use."""
+        if process.pid not in pids:
+            return GONE, None
+        if process.role is Role.HELPER and process.rank is None:
+            return None
+        try:
+            stat = self._proc.stat(process.pid)
+        except (NotAllowed, OSError):
+            return None
+        if stat is None or stat.start_ticks != process.start_ticks:
+            return GONE, None
+        if stat.ended and stat.threads <= 1:
+            return stat.state.upper(), stat.exit_code
+        return ("S" if stat.ended else stat.state), None
+
+    def _stirred(self, pids: frozenset[int]) -> bool:
+        """Whether a process has come since the last look that may be a new instance's. Children of known ones are that
+        instance's own, and helpers mostly."""
+        new = pids - self._listed
+        if not self._listed or not new:
+            return False
+        if len(new) > MAX_NEW:
+            return True
+        ours = {process.pid for one in self._known.values() for process in one.target.processes}
+        for pid in sorted(new):
+            try:
+                stat = self._proc.stat(pid)
+            except (NotAllowed, OSError):
+                continue
+            if stat is None or stat.kernel_thread or stat.parent in ours:
+                continue
+            if _MAY_BE.search(stat.comm):
+                return True
+        return False
+
+    # The search
+
+    def _find(self, now: float, deadline: Deadline) -> None:
+        if self._search is None:
+            if not self._pace.due(now):
+                return
+            stuck = sum(thread.name == LEFT_BEHIND for thread in threading.enumerate())
+            if stuck > MAX_LEFT_BEHIND:
+                self._notes = (f"not searched: {stuck} reads of processes that hang in a driver have not returned yet",)
+                self._pace.searched(now, 0.0, settled=True)
+                return
+            self._search = _Search(self._searched)
+            self._search.start()
+        search = self._search
+        if not search.done.wait(deadline.remaining()):
+            return
+        self._search = None
+        now = self._clock()
+        self.searches += 1
+        self.search_seconds += search.cost
+        if search.found is None:
+            self._notes = (search.error,)
+            self._pace.searched(now, search.cost, settled=False)
+            return
+        self._notes = search.found.notes
+        before = {name: shape(one.target) for name, one in self._known.items()}
+        self._take(search.found, now)
+        after = {name: shape(one.target) for name, one in self._known.items()}
+        missing = not self._known or any(one.ended_at is not None for one in self._known.values())
+        missing = missing or not self._names <= self._known.keys()
+        self._pace.searched(now, search.cost, settled=before == after and not missing)
+
+    def _searched(self) -> Found:
+        """In the search's thread. NVML is asked where /proc does not tell a rank's GPU, once for the same ranks."""
+        request = Request()
+        if self._pids and not self._by_pid:
+            request = Request(self._pids)
+        nvml = self._nvml
+        gpus = _gpus(nvml.listed.gpus) if nvml is not None and nvml.listed is not None else ()
+        said = {} if nvml is None or nvml.listed is None else self._still(nvml.listed, nvml.started)
+        found = find(self._machine, request, now=self._unix_now(), gpu_processes=said or None, gpus=gpus)
+        lacking = _lacking(found)
+        again = nvml is None or self._clock() - nvml.at >= NVML_AGAIN_SECONDS
+        new = nvml is None or not lacking <= nvml.asked
+        if (lacking and (new or (again and not said))) or (not found.targets and again):
+            answer = self._ask_nvml(NVML_SECONDS)
+            started = self._ticks(answer.processes) if answer is not None else {}
+            self._nvml = _Nvml(self._clock(), lacking, answer, started)
+            if answer is not None:
+                processes = {pid: _gpus(those) for pid, those in answer.processes.items()}
+                found = find(
+                    self._machine, request, now=self._unix_now(), gpu_processes=processes, gpus=_gpus(answer.gpus)
+                )
+        return found
+
+    def _ticks(self, pids: Mapping[int, object]) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for pid in pids:
+            try:
+                stat = self._proc.stat(pid)
+            except (NotAllowed, OSError):
+                continue
+            if stat is not None:
+                found[pid] = stat.start_ticks
+        return found
+
+    def _still(self, said: Listed, started: Mapping[int, int]) -> dict[int, tuple[Gpu, ...]]:
+        """NVML's processes that are the same ones now as when it was asked."""
+        now = self._ticks(said.processes)
+        return {
+            pid: _gpus(those) for pid, those in said.processes.items() if pid in now and now[pid] == started.get(pid)
+        }
+
+    # What the search found, beside what was known
+
+    def _take(self, found: Found, now: float) -> None:
+        for target in found.targets:
+            known = next((one for one in self._known.values() if same(one.target, target)), None)
+            if known is None:
+                by_name = self._known.get(target.name)
+                if by_name is not None and by_name.ended_at is None:
+                    oldest = min(target.processes, key=lambda process: process.start_ticks).pid
+                    target = replace(target, name=f"{target.name}-pid{oldest}")
+                    by_name = self._known.get(target.name)
+                known = by_name
+            if known is None:
+                if not self._wanted(target) or over(target):
+                    continue
+                self._known[target.name] = Known(target)
+            else:
+                newer = merged(known.target, target)
+                if newer.name != known.target.name:
+                    del self._known[known.target.name]
+                self._known[newer.name] = self._dated(newer, known.ended_at, now)
+            if self._pids:
+                self._by_pid.add(target.name)
+
+    def _wanted(self, target: Target) -> bool:
+        if self._names and target.name not in self._names:
+            return False
+        return not self._by_pid or target.name in self._by_pid
+
+
+def _gpus(said: tuple[tuple[int, str], ...]) -> tuple[Gpu, ...]:
+    return tuple(Gpu(index, uuid or None) for index, uuid in said)
+
+
+def _lacking(found: Found) -> frozenset[Key]:
+    """Processes that may be ranks and whose GPU /proc does not tell for certain (as in `collect.look_for`)."""
+    lacking: set[Key] = set()
+    for target in found.targets:
+        workers = target.workers
+        if not workers:
+            lacking |= {key(process) for process in target.processes if process.role is not Role.HELPER}
+        lacking |= {key(one) for one in workers if not one.gpus or one.inner_pid != one.pid}
+    return frozenset(lacking)

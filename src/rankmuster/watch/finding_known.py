@@ -1,0 +1,161 @@
+"""What is known of an instance over time: which processes it is made of, who of them has ended, and which incarnation
+it is. Pure: targets in, targets out.
+
+A process that ended stays in its target with the state X, so that whoever looks at the instance sees it missing. When
+every rank has been replaced, it is another incarnation, whatever else went on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+from rankmuster.collect.target import ProcessOfInstance, Role, Target
+
+GONE = "X"
+"""The state of a process that is no longer listed, as the kernel's own letter for a dead one."""
+
+ENDED = ("Z", "X")
+
+Key = tuple[int, int]
+"""(pid, start_ticks): never names another process."""
+
+_BY_PID = re.compile(r"-pid\d+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """`ended_at`: monotonic seconds when its last process was seen to have ended, None while one lives."""
+
+    target: Target
+    ended_at: float | None = None
+
+
+def key(process: ProcessOfInstance) -> Key:
+    """What tells it from every other."""
+    return process.pid, process.start_ticks
+
+
+def alive(process: ProcessOfInstance) -> bool:
+    """Whether it ran when it was looked at."""
+    return process.state not in ENDED
+
+
+def telling(target: Target) -> tuple[ProcessOfInstance, ...]:
+    """The processes that make the instance: all but helpers, which come and go; all where there are no others."""
+    found = tuple(one for one in target.processes if one.role is not Role.HELPER or one.rank is not None)
+    return found or target.processes
+
+
+def over(target: Target) -> bool:
+    """Whether nothing that makes the instance lives."""
+    return not any(alive(process) for process in telling(target))
+
+
+def living_workers(target: Target) -> set[Key]:
+    """Its ranks that live."""
+    return {key(process) for process in target.workers if alive(process)}
+
+
+def shape(target: Target) -> Hashable:
+    """What must differ for the instance to count as changed: a helper that came or went does not."""
+    processes = frozenset(
+        (key(one), one.role, one.rank, one.gpus, one.gpu_uuids, alive(one)) for one in telling(target)
+    )
+    return (
+        target.incarnation,
+        target.deployment,
+        target.engine,
+        target.engine_version,
+        target.world_size,
+        target.nccl_loaded,
+        target.metrics_urls,
+        target.log_folders,
+        processes,
+    )
+
+
+def looked(target: Target, state_of: Callable[[ProcessOfInstance], tuple[str, int | None] | None]) -> Target:
+    """The target with the states of now; helpers that ended are left out. The very same object where nothing changed.
+
+    `state_of`: (state, exit status) of a process, None where that cannot be seen.
+    """
+    kept = {key(process) for process in telling(target)}
+    changed = False
+    processes: list[ProcessOfInstance] = []
+    for process in target.processes:
+        if process.state == GONE:
+            processes.append(process)
+            continue
+        said = state_of(process)
+        now = process
+        if said is not None and (said[0] in ENDED) and said[0] != process.state:
+            status = said[1] if said[1] is not None else process.exit_status
+            now = replace(process, state=said[0], exit_status=status)
+            changed = True
+        if alive(now) or key(now) in kept:
+            processes.append(now)
+    return replace(target, processes=tuple(processes)) if changed else target
+
+
+def same(known: Target, found: Target) -> bool:
+    """Whether both have a living process in common."""
+    return bool({key(one) for one in known.processes if alive(one)} & {key(one) for one in found.processes})
+
+
+def stable_name(known: str, found: str) -> str:
+    """Names stay: a second instance of the same name must not rename the first. A better one than a pid's is taken."""
+    return found if _BY_PID.search(known) and not _BY_PID.search(found) else known
+
+
+def merged(known: Target, found: Target) -> Target:
+    """`found`, a later sight of the same instance (`same`, or by name after its end), with what is known of it.
+
+    Of the same incarnation: its name, and its dead. Of the next: found alone.
+    """
+    before, now = {key(one) for one in known.workers}, living_workers(found)
+    replaced = bool(before and now) and not before & {key(one) for one in found.workers}
+    if not same(known, found) or (replaced and not living_workers(known)):
+        # Whoever restarts ranks below a launcher that lives on may say nothing of it.
+        incarnation = found.incarnation
+        if incarnation is not None and incarnation == known.incarnation:
+            incarnation = f"{incarnation}+ranks-{_since(found)}"
+        return replace(found, name=stable_name(known.name, found.name), incarnation=incarnation)
+    listed = {key(one) for one in found.processes}
+    taken = {one.rank for one in found.processes if one.rank is not None and alive(one)}
+    dead = tuple(
+        one if not alive(one) else replace(one, state=GONE)
+        for one in telling(known)
+        if key(one) not in listed and one.rank not in taken and not alive(one)
+    )
+    unseen = tuple(one for one in known.workers if key(one) not in listed and alive(one) and one.rank not in taken)
+    codes = {key(one): one for one in known.processes if one.exit_status is not None}
+    processes = tuple(
+        replace(one, exit_status=codes[key(one)].exit_status)
+        if one.exit_status is None and key(one) in codes
+        else _ranked(one, known)
+        for one in found.processes
+    )
+    incarnation = known.incarnation if before or not now else found.incarnation
+    return replace(
+        found,
+        name=stable_name(known.name, found.name),
+        incarnation=incarnation if incarnation is not None else found.incarnation,
+        processes=(*processes, *unseen, *dead),
+        world_size=found.world_size if found.world_size is not None else known.world_size,
+    )
+
+
+def _ranked(process: ProcessOfInstance, known: Target) -> ProcessOfInstance:
+    """A process that has ended says no rank of its own any more: the one that it had stands."""
+    if process.rank is not None or alive(process):
+        return process
+    before = next((one for one in known.processes if key(one) == key(process)), None)
+    return process if before is None else replace(before, state=process.state, exit_status=process.exit_status)
+
+
+def _since(target: Target) -> str:
+    began = max((one.started_at for one in target.workers if alive(one)), default=0.0)
+    return datetime.fromtimestamp(max(int(began), 0), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
