@@ -83,14 +83,16 @@ class Rows:
             bus=known.bus,
             time=time,
             pids=known.pids,
-            sm_percent=sm,
-            memory_percent=_number(line.get("memory_util_percent")),
-            power_w=_number(line.get("power_w")),
-            clock_mhz=known.clock,
-            nvlink_tx_kib=sent,
-            nvlink_rx_kib=received,
-            pcie_tx_kib=known.sent.read(time, _none(line.get("pcie_tx_wrapping_counter"))),
-            pcie_rx_kib=known.received.read(time, _none(line.get("pcie_rx_wrapping_counter"))),
+            columns={
+                "sm_percent": sm,
+                "memory_percent": _number(line.get("memory_util_percent")),
+                "power_w": _number(line.get("power_w")),
+                "clock_mhz": known.clock,
+                "nvlink_tx_kib": sent,
+                "nvlink_rx_kib": received,
+                "pcie_tx_kib": known.sent.read(time, _none(line.get("pcie_tx_wrapping_counter"))),
+                "pcie_rx_kib": known.received.read(time, _none(line.get("pcie_rx_wrapping_counter"))),
+            },
         )
 
     def _of(self, gpu: object) -> _Known | None:
@@ -107,12 +109,11 @@ def one_sample(
     bus: str | None,
     time: float,
     pids: tuple[int, ...] | None,
-    source: str = SOURCE,
-    **columns: float,
+    columns: Mapping[str, float],
 ) -> GpuTrack:
     """A track of one sample; columns that are not given are NaN."""
     return GpuTrack(
-        source=source,
+        source=SOURCE,
         host=host,
         gpu=gpu,
         uuid=uuid,
