@@ -13,8 +13,10 @@ import sys
 import time
 from pathlib import Path
 
+from rankmuster.drill.counts import Counts
 from rankmuster.drill.faults import When, fault_named
-from rankmuster.drill.plan import PLAN, STEPS, TALLY, JobPlan
+from rankmuster.drill.ledger import Ledger
+from rankmuster.drill.plan import LEDGER, PLAN, STEPS, TALLY, JobPlan
 from rankmuster.drill.tally import RankState, Tally
 from rankmuster.drill.tether import die_with
 
@@ -36,20 +38,24 @@ def main() -> None:
         (folder / f"child{rank}").write_text(str(child.pid))
     tally = Tally(folder / TALLY)
     tally.reach(rank, RankState.SERVING)
-    serve(plan, rank, tally, folder / STEPS)
+    serve(plan, rank, tally, folder)
 
 
-def serve(plan: JobPlan, rank: int, tally: Tally, steps: Path) -> None:
+def serve(plan: JobPlan, rank: int, tally: Tally, folder: Path) -> None:
     fault = fault_named(plan.fault)
     number, made = 0, False
     tally.running = plan.batch if rank == 0 else tally.running
-    with steps.open("a") as out:
+    ledger = Ledger(folder / LEDGER)
+    with (folder / STEPS).open("a") as out:
         while True:
             time.sleep(0.002)
             if fault.when is When.ARMED and tally.armed and rank == plan.culprit and not made:
                 tally.fault_at, made = time.time_ns(), True
+            if plan.serving is not None and fault.stops and tally.fault_at:
+                continue  # a rank that waits for its peers
             number += plan.sync_every
             if rank == 0:
+                ledger.write(Counts(running=plan.batch, generated=number * plan.batch))
                 tally.move(steps=number, tokens=number * plan.batch)
                 out.write(f"{time.monotonic():.6f} {number} 0.002 {plan.sync_every}\n")
                 out.flush()

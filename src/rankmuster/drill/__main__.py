@@ -1,6 +1,7 @@
-"""`python -m rankmuster.drill run FAULT... | list`: makes faults in real jobs and says whether they are named.
+"""`python -m rankmuster.drill run FAULT... | watch FAULT... | list`: makes faults in real jobs.
 
-Exit status: 0 all named what happened, 1 not all, 3 bad usage.
+`run` says whether they are named, `watch` whether a watch beside the job tells them in time, and nothing else.
+Exit status: 0 all was right, 1 not all, 3 bad usage.
 """
 
 from __future__ import annotations
@@ -13,34 +14,43 @@ from pathlib import Path
 from typing import NoReturn
 
 from rankmuster.collect.wishes import RasRisk
+from rankmuster.drill.controls import QUIET
 from rankmuster.drill.faults import FAULTS, fault_named
 from rankmuster.drill.job import WORKER
+from rankmuster.drill.job_options import add_job_options, variable
 from rankmuster.drill.plan import Backend
 from rankmuster.drill.result import DrillResult, table
-from rankmuster.drill.run import RAS_PORT, START_SECONDS, Collect, Order, collect_by_command, run
+from rankmuster.drill.run import Collect, Order, collect_by_command, run
+from rankmuster.drill.watch_command import add_options, runs_of
+from rankmuster.drill.watcher import WATCH
 
 BAD_USAGE = 3
 RESULTS = "results.jsonl"
 
 
-def main(arguments: list[str], *, collect: Collect | None = None, worker: Sequence[str] = WORKER) -> int:
-    """Runs one command line. `collect`, `worker`: another way to take the evidence, another program as each rank."""
+def main(
+    arguments: list[str],
+    *,
+    collect: Collect | None = None,
+    worker: Sequence[str] = WORKER,
+    watch: Sequence[str] = WATCH,
+) -> int:
+    """Runs one command line. `collect`, `worker`, `watch`: another way to take the evidence, another program as each
+    rank, and as the watch."""
     options = _parser().parse_args(arguments)
     if options.command == "list":
         sys.stdout.write(catalogue())
         return 0
+    if options.command == "watch":
+        return _watch(options, worker, watch)
     try:
         collects = {"": collect} if collect is not None else _collects(options.ras_risk, options.collect_option)
         orders = [replace(order, worker=worker) for order in _orders(options)]
         for order in orders:
             order.job_plan()
-        output: Path = options.output
-        output.mkdir(parents=True, exist_ok=True)
-        if any(output.iterdir()):
-            raise ValueError(f"{output} is not empty; give a new folder, so that nothing earlier is taken for a result")
+        output = _new(options.output)
     except (ValueError, OSError) as error:
-        sys.stderr.write(f"rankmuster.drill: {error}\n")
-        return BAD_USAGE
+        return _refused(error)
     results: list[DrillResult] = []
     for order in orders:
         found = run(order, collects, output / order.fault.name)
@@ -54,14 +64,37 @@ def main(arguments: list[str], *, collect: Collect | None = None, worker: Sequen
     return 0 if all(result.right for result in results) else 1
 
 
+def _watch(options: argparse.Namespace, worker: Sequence[str], watch: Sequence[str]) -> int:
+    try:
+        runs = runs_of(options, worker, watch)
+        output = _new(options.output)
+    except (ValueError, OSError) as error:
+        return _refused(error)
+    return 0 if runs.run(output) else 1
+
+
+def _new(output: Path) -> Path:
+    """The folder, made. Raises ValueError when there is something in it, OSError when it cannot be made."""
+    output.mkdir(parents=True, exist_ok=True)
+    if any(output.iterdir()):
+        raise ValueError(f"{output} is not empty; give a new folder, so that nothing earlier is taken for a result")
+    return output
+
+
+def _refused(error: Exception) -> int:
+    sys.stderr.write(f"rankmuster.drill: {error}\n")
+    return BAD_USAGE
+
+
 def catalogue() -> str:
-    """All faults, and what is right to say of each."""
+    """All faults, and what is right to say of each; then the controls of a watch."""
     lines = []
     for fault in FAULTS.values():
         lines.append(f"{fault.name}: {fault.summary}\n")
         for backend, truth in fault.truths.items():
             why = f" ({truth.why})" if truth.why else ""
             lines.append(f"    {backend.value}: {truth.in_words}; culprit {truth.naming.value}{why}\n")
+    lines += [f"control {quiet.name}: {quiet.summary}\n" for quiet in QUIET.values()]
     return "".join(lines)
 
 
@@ -79,13 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help="the faults there are")
     one = commands.add_parser("run", help="make faults, one job after the other")
     one.add_argument("faults", nargs="+", metavar="FAULT", help="names, or all")
-    backends = "|".join(backend.value for backend in Backend)
-    one.add_argument(
-        "--backend", type=Backend, default=Backend.GLOO, metavar=backends, help="gloo needs no GPU (default)"
-    )
-    one.add_argument("--ranks", type=int, default=4, metavar="N", help="one a GPU with nccl; 4 by default")
-    one.add_argument("--culprit", type=int, metavar="RANK", help="the rank that has the fault; else the last but one")
-    one.add_argument("--graph", action="store_true", help="replay the step as a CUDA graph")
+    add_job_options(one)
     one.add_argument(
         "--ras-risk",
         default="",
@@ -99,15 +126,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="OPTION",
         help="more for collect (--collect-option=--x)",
     )
-    one.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="more for the ranks")
     one.add_argument(
         "--settle", type=float, metavar="SECONDS", help="seconds from the fault to the first look; else the fault's own"
     )
-    one.add_argument("--start-seconds", type=float, default=START_SECONDS, metavar="SECONDS", help="for a job to serve")
-    one.add_argument("--ras-port", type=int, default=RAS_PORT, metavar="PORT", help="of the first job")
-    one.add_argument(
-        "--output", type=Path, required=True, metavar="FOLDER", help="a new folder for jobs, bundles and results"
-    )
+    watch = commands.add_parser("watch", help="make faults and controls beside a real `rankmuster watch`")
+    add_job_options(watch)
+    add_options(watch)
     return parser
 
 
@@ -124,17 +148,10 @@ def _orders(options: argparse.Namespace) -> list[Order]:
             ras_port=options.ras_port + index,
             settle_seconds=options.settle,
             start_seconds=options.start_seconds,
-            extra=dict(_variable(text) for text in options.env),
+            extra=dict(variable(text) for text in options.env),
         )
         for index, name in enumerate(dict.fromkeys(named))
     ]
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ValueError(f"--env {text!r} is not NAME=VALUE")
-    return name, value
 
 
 def _collects(risks: str, more: list[str]) -> Mapping[str, Collect]:

@@ -85,6 +85,8 @@ def bound(port: int = 0) -> socket.socket:
         if port:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(("127.0.0.1", port))
+        # For a later one on this port; set before, the kernel could give a port that another waits on.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     except OSError:
         made.close()
         raise
