@@ -46,6 +46,17 @@ class Driver:
         self.signals.append(signal)
         return signal
 
+    def until(self, signal: NvmlSignal, wanted: Callable[[list[Said]], bool], seconds: float = 20.0) -> list[Said]:
+        """Polls until one poll says what is wanted; that poll."""
+        until = time.monotonic() + seconds
+        said: list[Said] = []
+        while time.monotonic() < until:
+            said = signal.poll(Deadline.after(5.0))
+            if wanted(said):
+                return said
+            time.sleep(0.02)
+        raise AssertionError(f"never said; the last poll: {said}")
+
 
 @pytest.fixture
 def driver(driver_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
@@ -56,15 +67,3 @@ def driver(driver_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     yield made
     for signal in made.signals:
         signal.close()
-
-
-def poll_until(signal: NvmlSignal, wanted: Callable[[list[Said]], bool], seconds: float = 20.0) -> list[Said]:
-    """Polls until one poll says what is wanted; that poll."""
-    until = time.monotonic() + seconds
-    said: list[Said] = []
-    while time.monotonic() < until:
-        said = signal.poll(Deadline.after(5.0))
-        if wanted(said):
-            return said
-        time.sleep(0.02)
-    raise AssertionError(f"never said; the last poll: {said}")
