@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankmuster.drill import overhead
-from rankmuster.drill.overhead import StepTimes, Window, compare, read_steps
+from rankmuster.drill.overhead import StepTimes, Window, compare, compare_rates, read_steps
 
 SECONDS = 10.0
 STEP = 0.002
@@ -75,3 +75,19 @@ def test_the_steps_file_is_read_while_it_is_written() -> None:
     assert list(times.end) == [100.5, 101.0]
     assert list(times.step) == pytest.approx([0.002, 0.05])
     assert len(read_steps("").end) == 0
+
+
+def test_rates_are_compared_within_pairs_whatever_drifts() -> None:
+    random = np.random.default_rng(5)
+    rates = []
+    for pair in range(10):
+        level = 100 * (1 + 0.05 * pair)
+        rates += [(pair, with_, level * (0.97 if with_ else 1) * random.normal(1, 0.003)) for with_ in (True, False)]
+    found = compare_rates(rates, 1)
+    assert found.value == pytest.approx(0.97, abs=0.004)
+    assert found.low < found.value < found.high < 1.0
+    assert compare_rates(rates, 1) == found
+    with pytest.raises(ValueError, match="no pair has a rate in both"):
+        compare_rates(rates[:1], 1)
+    with pytest.raises(ValueError, match="did the job run"):
+        compare_rates([(0, True, 1.0), (0, False, 0.0)], 1)

@@ -1,4 +1,4 @@
-"""What a collect costs a healthy job: step times of windows with and without one, compared within pairs."""
+"""What a collect or a watch costs a healthy job: windows with and without one, compared within pairs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One stretch of the job. `start`, `end`: seconds of the monotonic clock; `pair`: which other it belongs to."""
+    """One stretch of the job. `start`, `end`: seconds of the monotonic clock; `pair`: which other it belongs to.
+
+    `collecting`: whether it is the one with what is measured.
+    """
 
     pair: int
     collecting: bool
@@ -101,6 +104,25 @@ def compare(times: StepTimes, windows: Sequence[Window], seed: int, resamples: i
     blocks = sum(len(chunk) for pair_ in chunked for side in pair_ for chunk in side)
     median, mean = (Ratio(values[at], float(low[at]), float(high[at])) for at in range(2))
     return Comparison(len(chunked), blocks, median, mean)
+
+
+def compare_rates(rates: Sequence[tuple[int, bool, float]], seed: int, resamples: int = RESAMPLES) -> Ratio:
+    """The geometric mean over pairs of (rate with / without), with an interval that resamples pairs.
+
+    `rates`: (pair, whether it is the side with, rate) of each window. Raises ValueError without a whole pair.
+    """
+    sides: dict[int, dict[bool, float]] = {}
+    for pair, with_, rate in rates:
+        if rate > 0:
+            sides.setdefault(pair, {})[with_] = rate
+    logs = np.array([np.log(side[True] / side[False]) for side in sides.values() if len(side) == 2])
+    if not len(logs):
+        raise ValueError("no pair has a rate in both its windows; did the job run all the time?")
+    random = np.random.default_rng(seed)
+    means = logs[random.integers(0, len(logs), (resamples, len(logs)))].mean(axis=1)
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.exp(np.quantile(means, (tail, 1 - tail)))
+    return Ratio(float(np.exp(logs.mean())), float(low), float(high))
 
 
 def _chunks(times: StepTimes, window: Window) -> list[Floats]:

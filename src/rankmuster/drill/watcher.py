@@ -95,6 +95,11 @@ class Watcher:
         self.stop()
 
     @property
+    def pid(self) -> int:
+        """Of the watch; 0 before it was started."""
+        return self._process.pid if self._process is not None else 0
+
+    @property
     def looks(self) -> list[Look]:
         """All so far, in order."""
         return list(self._looks)
