@@ -201,6 +201,11 @@ class DcgmSignal:
                 f"{self._url} says nothing of bytes between GPUs: computing and waiting look the same; add "
                 f"{dcgm_page.NVLINK_TX} and {dcgm_page.NVLINK_RX} to the exporter's counters file (-f)"
             )
+        if not any(rates.sees_links for _, rates in self._rates.values()):
+            return (
+                f"no link on {self._url} has carried a byte since the watch began: nothing runs, or it does not count "
+                "there (DCGM issue 149); until one moves nobody sees who waits"
+            )
         interval = self.interval
         if interval is not None and interval > SLOW_PERIODS * self._period:
             return (
