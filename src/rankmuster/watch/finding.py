@@ -21,8 +21,8 @@ from rankmuster.collect.machine import Machine
 from rankmuster.collect.node.nvml_session import Listed, listed
 from rankmuster.collect.proc import NotAllowed, Proc
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
-from rankmuster.watch.finding_known import GONE, Key, Known, key, looked, merged, over, same, shape
-from rankmuster.watch.finding_pace import SearchPace
+from rankmuster.watch.finding_known import GONE, Key, Known, in_common, key, looked, merged, over, shape
+from rankmuster.watch.finding_pace import SHARE, SearchPace
 
 KEEP_SECONDS = 600.0
 """How long an instance that ended is kept in sight: as long as a restart may take (`WatchSettings.start_seconds`)."""
@@ -30,7 +30,7 @@ KEEP_SECONDS = 600.0
 NVML_SECONDS = 3.0
 """For NVML's list of processes: with persistence mode off the driver takes seconds to load."""
 
-NVML_AGAIN_SECONDS = 300.0
+NVML_AGAIN_SECONDS = 900.0
 """Between two times that NVML is asked where it did not help: it costs a child process of 0.2 s each time."""
 
 MAX_LEFT_BEHIND = 16
@@ -113,7 +113,8 @@ class Finder:
     """The instances of this node, all or those named. `look` is called from one thread, once a period.
 
     `names`, `pids`: as in the configuration; a pid means the instance that it was in when it was seen first, for good.
-    `find_seconds`: between two searches while an instance is missing. `unix_now`: unix seconds, `clock`: seconds that
+    `find_seconds`: between two searches while an instance is missing; `share`: of one core, at most, for searches;
+    `keep_seconds`: how long one that ended stays in sight. `unix_now`: unix seconds, `clock`: seconds that
     never jump. `ask_nvml`: asks NVML for its processes within so many seconds; None where it cannot say.
     """
 
@@ -125,6 +126,7 @@ class Finder:
         *,
         find_seconds: float = 15.0,
         keep_seconds: float = KEEP_SECONDS,
+        share: float = SHARE,
         clock: Callable[[], float] = time.monotonic,
         unix_now: Callable[[], float] = time.time,
         ask_nvml: Callable[[float], Listed | None] = listed,
@@ -137,7 +139,7 @@ class Finder:
         self._clock = clock
         self._unix_now = unix_now
         self._ask_nvml = ask_nvml
-        self._pace = SearchPace(find_seconds)
+        self._pace = SearchPace(find_seconds, share)
         self._known: dict[str, Known] = {}
         self._by_pid: set[str] = set()  # names that a pid of the configuration stood for
         self._listed: frozenset[int] = frozenset()
@@ -316,24 +318,50 @@ class Finder:
     # What the search found, beside what was known
 
     def _take(self, found: Found, now: float) -> None:
-        for target in found.targets:
-            known = next((one for one in self._known.values() if same(one.target, target)), None)
-            if known is None:
-                by_name = self._known.get(target.name)
-                if by_name is not None and by_name.ended_at is None:
-                    oldest = min(target.processes, key=lambda process: process.start_ticks).pid
-                    target = replace(target, name=f"{target.name}-pid{oldest}")
-                    by_name = self._known.get(target.name)
-                known = by_name
-            if known is None:
-                if not self._wanted(target) or over(target):
-                    continue
-                self._known[target.name] = Known(target)
-            else:
-                newer = merged(known.target, target)
-                if newer.name != known.target.name:
-                    del self._known[known.target.name]
-                self._known[newer.name] = self._dated(newer, known.ended_at, now)
+        """Each of the known gets the target that has most in common with it; the others are new."""
+        left = dict(enumerate(found.targets))
+        pairs = sorted(
+            (-shared, number, name)
+            for number, target in left.items()
+            for name, one in self._known.items()
+            if (shared := in_common(one.target, target))
+        )
+        claimed: dict[str, int] = {}
+        for _, number, name in pairs:
+            if number in left and name not in claimed:
+                claimed[name] = number
+                del left[number]
+        # What was taken for several before has turned out to be one.
+        for _, _, name in pairs:
+            if name not in claimed:
+                self._known.pop(name, None)
+        for name, number in claimed.items():
+            self._keep_as(self._known.pop(name), found, number, now)
+        for number in left:
+            self._take_new(found, number, now)
+
+    def _keep_as(self, known: Known, found: Found, number: int, now: float) -> None:
+        others = {key(one) for n, target in enumerate(found.targets) if n != number for one in target.processes}
+        target = merged(known.target, found.targets[number], others)
+        if target.name in self._known:  # a better name that another has
+            target = replace(target, name=known.target.name)
+        self._known[target.name] = self._dated(target, known.ended_at, now)
+        if self._pids:
+            self._by_pid.add(target.name)
+
+    def _take_new(self, found: Found, number: int, now: float) -> None:
+        target = found.targets[number]
+        if over(target):
+            return
+        known = self._known.get(target.name)
+        if known is not None and known.ended_at is None:
+            oldest = min(target.processes, key=lambda process: process.start_ticks).pid
+            target = replace(target, name=f"{target.name}-pid{oldest}")
+            known = self._known.get(target.name)
+        if known is not None:
+            self._keep_as(self._known.pop(target.name), _replace_at(found, number, target), number, now)
+        elif self._wanted(target):
+            self._known[target.name] = Known(target)
             if self._pids:
                 self._by_pid.add(target.name)
 
@@ -341,6 +369,11 @@ class Finder:
         if self._names and target.name not in self._names:
             return False
         return not self._by_pid or target.name in self._by_pid
+
+
+def _replace_at(found: Found, number: int, target: Target) -> Found:
+    """The same with one target in another's place."""
+    return replace(found, targets=(*found.targets[:number], target, *found.targets[number + 1 :]))
 
 
 def _gpus(said: tuple[tuple[int, str], ...]) -> tuple[Gpu, ...]:

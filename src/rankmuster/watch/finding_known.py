@@ -8,7 +8,7 @@ every rank has been replaced, it is another incarnation, whatever else went on.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Set
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
@@ -100,9 +100,14 @@ def looked(target: Target, state_of: Callable[[ProcessOfInstance], tuple[str, in
     return replace(target, processes=tuple(processes)) if changed else target
 
 
+def in_common(known: Target, found: Target) -> int:
+    """How many living processes of the one are in the other."""
+    return len({key(one) for one in known.processes if alive(one)} & {key(one) for one in found.processes})
+
+
 def same(known: Target, found: Target) -> bool:
     """Whether both have a living process in common."""
-    return bool({key(one) for one in known.processes if alive(one)} & {key(one) for one in found.processes})
+    return in_common(known, found) > 0
 
 
 def stable_name(known: str, found: str) -> str:
@@ -110,50 +115,62 @@ def stable_name(known: str, found: str) -> str:
     return found if _BY_PID.search(known) and not _BY_PID.search(found) else known
 
 
-def merged(known: Target, found: Target) -> Target:
+def merged(known: Target, found: Target, elsewhere: Set[Key] = frozenset()) -> Target:
     """`found`, a later sight of the same instance (`same`, or by name after its end), with what is known of it.
 
-    Of the same incarnation: its name, and its dead. Of the next: found alone.
+    Of the same incarnation: its name, and its dead. Of the next: found alone. `elsewhere`: processes of other instances
+    that were found with it.
     """
-    before, now = {key(one) for one in known.workers}, living_workers(found)
-    replaced = bool(before and now) and not before & {key(one) for one in found.workers}
+    before = {key(one) for one in known.workers}
+    replaced = bool(before and living_workers(found)) and not before & {key(one) for one in found.workers}
     if not same(known, found) or (replaced and not living_workers(known)):
         # Whoever restarts ranks below a launcher that lives on may say nothing of it.
         incarnation = found.incarnation
         if incarnation is not None and incarnation == known.incarnation:
             incarnation = f"{incarnation}+ranks-{_since(found)}"
         return replace(found, name=stable_name(known.name, found.name), incarnation=incarnation)
-    listed = {key(one) for one in found.processes}
-    taken = {one.rank for one in found.processes if one.rank is not None and alive(one)}
-    dead = tuple(
-        one if not alive(one) else replace(one, state=GONE)
+    earlier = {key(one): one for one in known.processes}
+    processes = tuple(_carried(one, earlier.get(key(one))) for one in found.processes)
+    listed = {key(one) for one in processes} | elsewhere
+    ranks = {one.rank for one in processes if one.rank is not None and alive(one)}
+    newcomers = {(one.role, one.name) for one in processes if key(one) not in earlier and alive(one)}
+    kept = tuple(
+        one
         for one in telling(known)
-        if key(one) not in listed and one.rank not in taken and not alive(one)
+        if key(one) not in listed
+        and (one.rank not in ranks if one.rank is not None else alive(one) or (one.role, one.name) not in newcomers)
     )
-    unseen = tuple(one for one in known.workers if key(one) not in listed and alive(one) and one.rank not in taken)
-    codes = {key(one): one for one in known.processes if one.exit_status is not None}
-    processes = tuple(
-        replace(one, exit_status=codes[key(one)].exit_status)
-        if one.exit_status is None and key(one) in codes
-        else _ranked(one, known)
-        for one in found.processes
-    )
-    incarnation = known.incarnation if before or not now else found.incarnation
+    began_without_ranks = not before and bool(found.workers)
+    incarnation = found.incarnation if began_without_ranks or known.incarnation is None else known.incarnation
     return replace(
         found,
         name=stable_name(known.name, found.name),
-        incarnation=incarnation if incarnation is not None else found.incarnation,
-        processes=(*processes, *unseen, *dead),
+        incarnation=incarnation,
+        processes=(*processes, *kept),
         world_size=found.world_size if found.world_size is not None else known.world_size,
+        nccl_loaded=found.nccl_loaded if found.nccl_loaded is not None else known.nccl_loaded,
+        engine_version=found.engine_version or known.engine_version,
+        metrics_urls=found.metrics_urls or known.metrics_urls,
     )
 
 
-def _ranked(process: ProcessOfInstance, known: Target) -> ProcessOfInstance:
-    """A process that has ended says no rank of its own any more: the one that it had stands."""
-    if process.rank is not None or alive(process):
+def _carried(process: ProcessOfInstance, before: ProcessOfInstance | None) -> ProcessOfInstance:
+    """A process as it was found, with what was known of it: nobody comes back to life, and the dead have lost their
+    titles; the GPUs of one that NVML does not list this time are the same."""
+    if before is None:
         return process
-    before = next((one for one in known.processes if key(one) == key(process)), None)
-    return process if before is None else replace(before, state=process.state, exit_status=process.exit_status)
+    if not alive(before):
+        return before if alive(process) or before.state == GONE else replace(before, state=process.state)
+    if not alive(process):
+        return replace(before, state=process.state, exit_status=process.exit_status)
+    rank = process.rank if process.rank is not None else before.rank
+    return replace(
+        process,
+        rank=rank,
+        role=before.role if process.rank is None and before.rank is not None else process.role,
+        gpus=process.gpus or before.gpus,
+        gpu_uuids=process.gpu_uuids or before.gpu_uuids,
+    )
 
 
 def _since(target: Target) -> str:

@@ -96,9 +96,7 @@ def test_always_asks_a_risky_release(tmp_path, release):
 
 @pytest.mark.parametrize("release", [*RISKY, "2.32.3"])
 @pytest.mark.parametrize("risk", RasRisk)
-@pytest.mark.parametrize(
-    ("progress", "phase"), [(Progress.STARTING, None), (Progress.STOPPED, Phase.INIT), (None, None)]
-)
+@pytest.mark.parametrize(("progress", "phase"), [(Progress.STARTING, None), (Progress.STOPPED, Phase.INIT)])
 def test_nothing_is_asked_while_it_starts_whatever_is_set(tmp_path, release, risk, progress, phase):
     with FakeServer(era(release)) as server:
         place = Place(tmp_path, server.port, release=release, risk=risk, told=progress, phase=phase)
