@@ -47,7 +47,7 @@ class Mapping(_Part):
 
 
 class Engine(_Part):
-    """`urls`: instance name -> its servers' metrics pages; "*" for every instance. Else they are found."""
+    """`urls`: instance name -> its servers' metrics pages; "*" for instances whose servers are not found otherwise."""
 
     enabled: bool = True
     urls: dict[str, tuple[str, ...]] = {}

@@ -5,9 +5,9 @@ Blind to which rank it is, and to work that no counter shows: the pages tell of 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.collect.logs.metrics_page import MAX_SERVERS, by_port
@@ -15,8 +15,10 @@ from rankmuster.evidence import engine_page
 from rankmuster.evidence.blob import Blob
 from rankmuster.model.engine import EnginePage, EngineStream
 from rankmuster.model.plane import Plane
+from rankmuster.model.problem import ProblemKind
 from rankmuster.watch import config
 from rankmuster.watch.signals import engine_mapping
+from rankmuster.watch.signals.engine_asking import Asking
 from rankmuster.watch.signals.engine_blindness import Blindness
 from rankmuster.watch.signals.engine_filter import Filtered, PageFilter
 from rankmuster.watch.signals.engine_server import PAGE_SECONDS, Answer, Refusal, Server
@@ -31,9 +33,9 @@ STEP = "step"
 
 
 def servers_of(engine: config.Engine, instance: str, found: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """The servers of an instance with their addresses: as configured, each address a server of its own; else as found,
-    where several addresses may lead to one port."""
-    given = engine.urls.get(instance, engine.urls.get("*", ()))
+    """The servers of an instance with their addresses: as configured for it, each address a server of its own; else as
+    found, where several addresses may lead to one port; else as configured for whatever has none."""
+    given = engine.urls.get(instance, () if found else engine.urls.get("*", ()))
     if given:
         return tuple((url,) for url in dict.fromkeys(given))
     return tuple(by_port(found).values())
@@ -48,9 +50,17 @@ class _Place:
     blindness: Blindness
     falls: engine_mapping.Falls
     recognised: bool = False
-    note: str = ""
-    asked: int = 0  # the number of the poll whose question is on, 0 for none
-    answer: Answer | Refusal | None = None
+    lacking: str = ""
+    damage: str = ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is amiss with a page that is used all the same."""
+        return tuple(f"{self.server.name}: {text}" for text in (self.lacking, self.damage) if text)
+
+    def fresh(self, tables: engine_mapping.Tables) -> PageFilter:
+        """The filter for a page of it; of a page that is not known yet all names are wanted."""
+        return PageFilter(tables.pattern, not self.recognised)
 
 
 class EngineSignal:
@@ -94,9 +104,7 @@ class EngineSignal:
             if any(place.server.name == other.server.name for other in self._places[:number]):
                 place.server.name += f"({number + 1})"  # addresses that differ in what is not shown
         self._left_out = max(len(servers) - MAX_SERVERS, 0)
-        self._changed = threading.Condition()
-        self._polls = 0
-        self._closed = False
+        self._asking = Asking([place.server for place in self._places], clock)
         self._declined: str | None = None
         self._notes: tuple[str, ...] = ()
 
@@ -114,8 +122,8 @@ class EngineSignal:
         """Asks every server at once. See `Signal.poll`."""
         if not self._places:
             return self._declining("no server's metrics page is known: give its address in the configuration")
-        answers = self._ask_all(deadline)
-        if self._closed:
+        answers = self._asking.ask(deadline, [partial(place.fresh, self._tables) for place in self._places])
+        if self._asking.closed:
             return []
         said: list[Said] = []
         declined: list[str] = []
@@ -123,18 +131,13 @@ class EngineSignal:
         sights: list[str | None] = []
         notes = [f"{self._left_out} server(s) above {MAX_SERVERS} are not asked"] if self._left_out else []
         for place, answer in zip(self._places, answers, strict=True):
-            heard, refusal = (
-                self._read(place, answer)
-                if isinstance(answer, Answer)
-                else ([], answer)  # what a page told, or why not
-            )
+            heard, refusal = self._read(place, answer) if isinstance(answer, Answer) else ([], answer)
             said.extend(heard)
             if refusal is not None:
                 (declined if refusal.declined else failed).append(refusal.reason)
                 continue
             sights.append(place.blindness.told)
-            if place.note:
-                notes.append(place.note)
+            notes.extend(place.notes)
         self._notes = (*notes, *(failed + declined if said else ()))
         if not said:
             if failed:
@@ -154,40 +157,6 @@ class EngineSignal:
         self._declined = reason
         return [Declined(self._clock(), Plane.ENGINE, reason)]
 
-    def _ask_all(self, deadline: Deadline) -> list[Answer | Refusal]:
-        """All at once, each in a thread of its own; one that does not come back makes nobody late."""
-        self._polls += 1
-        poll = self._polls
-        for place in self._places:
-            place.answer = None
-            if not place.asked:
-                place.asked = poll
-                name = f"engine-{place.server.name}"
-                threading.Thread(target=self._ask, args=(place, poll, deadline), name=name, daemon=True).start()
-        with self._changed:
-            mine = [place for place in self._places if place.asked in (0, poll)]
-            self._changed.wait_for(
-                lambda: self._closed or all(place.asked != poll for place in mine), deadline.remaining()
-            )
-            return [place.answer or self._late(place) for place in self._places]
-
-    def _late(self, place: _Place) -> Refusal:
-        again = "" if place.asked == self._polls else "still "
-        where = "in the resolver, or in a connection that does not end"
-        return Refusal(self._clock(), f"{place.server.name}: the question is {again}under way, {where}")
-
-    def _ask(self, place: _Place, poll: int, deadline: Deadline) -> None:
-        answer: Answer | Refusal
-        try:
-            answer = place.server.ask(deadline, lambda: PageFilter(self._tables.pattern, not place.recognised))
-        except Exception as error:  # a defect here must not end the watch's sight for good
-            answer = Refusal(self._clock(), f"{place.server.name}: {type(error).__name__}: {error}"[:300])
-        with self._changed:
-            if poll == self._polls:
-                place.answer = answer
-            place.asked = 0
-            self._changed.notify_all()
-
     def _read(self, place: _Place, answer: Answer) -> tuple[list[Said], Refusal | None]:
         """What one page tells; a page that cannot be used is refused with the reason."""
         name, filtered = place.server.name, answer.page
@@ -205,8 +174,10 @@ class EngineSignal:
                 if page.engine in self._tables.own
                 and (text := engine_mapping.missing(self._tables.own[page.engine], filtered.names))
             ]
-            place.note = f"{name}: {'; '.join(lacking)}" if lacking else ""
+            place.lacking = "; ".join(lacking)
             place.recognised = not lacking
+        damaged = [problem.message for problem in reading.problems if problem.kind is ProblemKind.DAMAGED]
+        place.damage = "; ".join(damaged)[:300]
         place.blindness.add(pages)
         said: list[Said] = [
             Heard(answer.now, answer.unix, replace(page, source=f"{name}#{page.engine}"), Plane.ENGINE)
@@ -245,11 +216,7 @@ class EngineSignal:
 
     def close(self) -> None:
         """See `Signal.close`."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        for place in self._places:
-            place.server.close()
+        self._asking.close()
 
 
 def _told(stream: EngineStream) -> EngineStream:

@@ -1,0 +1,350 @@
+"""The loop of the watch: find instances, hear their signals, look, tell.
+
+Everything that could block (sockets, drivers, /proc of a stuck process, collecting) is in threads of others; the loop
+itself waits for nobody longer than a part of its period.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from rankmuster.collect.target import Target
+from rankmuster.model.fault import Progress
+from rankmuster.model.plane import Plane
+from rankmuster.watch.events import Severity, Told
+from rankmuster.watch.finding import Changes, Finder
+from rankmuster.watch.footprint import Footprint
+from rankmuster.watch.progress.model import Event
+from rankmuster.watch.progress.settings import WatchSettings
+from rankmuster.watch.respond.notice import StopNotice
+from rankmuster.watch.respond.outcome import StopOutcome
+from rankmuster.watch.runner import Crew
+from rankmuster.watch.searching import NODE, Search
+from rankmuster.watch.signals.signal import Counted, Declined, Heard, Said, Signal
+from rankmuster.watch.snapshot import InstanceView, Snapshot, StopView
+from rankmuster.watch.watched import Looked, Watched
+
+GRACE = 0.4
+"""Part of a period that the loop waits for signals that answer at once; a scrape takes hundredths of a second."""
+
+SLACK = 0.2
+"""Part of a period by which a poll may come before it is due: so that it goes with this look and not the next."""
+
+WORST = (Progress.STOPPED, Progress.SLOW, Progress.UNKNOWN, Progress.STARTING, Progress.DRAINING, Progress.ADVANCING)
+"""Of several instances' states the first of these speaks for the node."""
+
+
+class Builder(Protocol):
+    """Makes the signals of a node and of an instance, and says what of the node's belongs to whom."""
+
+    def node(self) -> Iterable[Signal]: ...
+
+    def instance(self, target: Target) -> Iterable[Signal]: ...
+
+    def servers(self, target: Target) -> Hashable:
+        """What must stay the same for an engine's signal to stay."""
+        ...
+
+    def given_url(self, name: str) -> str | None:
+        """The metrics page that somebody gave for an instance, None where it is found by itself."""
+        ...
+
+    def share(self, heard: Heard, targets: Iterable[Target]) -> Iterable[tuple[str, Heard]]:
+        """(name of an instance, its part of what a signal of the node said)."""
+        ...
+
+
+class Responder(Protocol):
+    def start(self, notice: StopNotice) -> None: ...
+    def resumed(self, instance: str, at: float) -> None: ...
+    def view(self, instance: str) -> StopView | None: ...
+    def finished(self) -> list[StopOutcome]: ...
+    def close(self, seconds: float) -> None: ...
+
+
+class Sink(Protocol):
+    """Who is told of each look: the state file, the exporter."""
+
+    def update(self, snapshot: Snapshot) -> None: ...
+    def heard(self, instance: str, said: Heard | Counted) -> None: ...
+    def stop_outcome(self, outcome: StopOutcome) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a watch is put together from. `tell`: writes one line. `unix_now`, `clock`: seconds.
+
+    `given`: instances that are watched by their pages though no process of theirs may be seen here; `given_unnamed`:
+    what such a one is called where pages were given for whatever runs here, and nothing is seen.
+    """
+
+    finder: Finder
+    builder: Builder
+    responder: Responder | None
+    sinks: tuple[Sink, ...]
+    tell: Callable[[Told], None]
+    host: str
+    version: str
+    draining_file: Path | None = None
+    given: tuple[str, ...] = ()
+    given_unnamed: str | None = None
+    clock: Callable[[], float] = time.monotonic
+    unix_now: Callable[[], float] = time.time
+    settings: WatchSettings = field(default_factory=WatchSettings)
+
+
+class Agent:
+    """Runs until `wake` is set. One thread calls it."""
+
+    def __init__(self, parts: Parts, wake: threading.Event) -> None:
+        self._parts = parts
+        self._wake = wake
+        self._crew = Crew(parts.clock)
+        self._watched: dict[str, Watched] = {}
+        self._stop_at: dict[str, float] = {}
+        self._notes: dict[str, None] = {}
+        self._footprint = Footprint(parts.clock)
+        self._started = parts.unix_now()
+        self._nobody_told = False
+        self._declined: dict[Plane, Declined] = {}  # by signals of the node: for instances that come later
+
+    def run(self, seconds: float | None = None) -> Progress:
+        """Looks each period until woken, or for so many seconds; the state that speaks for the node at the end."""
+        parts, period = self._parts, self._parts.settings.period
+        begun = parts.clock()
+        self._crew.set(NODE, (Search(parts.finder, parts.clock, parts.unix_now, period), *parts.builder.node()))
+        worst = Progress.UNKNOWN
+        due = begun
+        try:
+            while not self._wake.is_set():
+                worst = self.tick()
+                now = parts.clock()
+                if seconds is not None and now - begun >= seconds:
+                    break
+                # By the plan, so that looks stay a period apart; after a pause (a suspended machine) from now on.
+                due = due + period if due + period > now - period else now
+                self._wake.wait(max(due - now, 0.0))
+        finally:
+            self._close()
+        return worst
+
+    def tick(self) -> Progress:
+        """One look at everything."""
+        parts = self._parts
+        period = parts.settings.period
+        self._crew.poll(SLACK * period, GRACE * period, self._wake)
+        self._take(self._crew.drain(parts.clock()))
+        if self._fresh():
+            # Instances that were found this moment are asked at once, not a period later.
+            self._crew.poll(SLACK * period, GRACE * period, self._wake)
+            self._take(self._crew.drain(parts.clock()))
+        now, unix_now = parts.clock(), parts.unix_now()
+        draining = self._draining()
+        views = [self._look(watched, now, unix_now, draining) for watched in self._watched.values()]
+        self._outcomes()
+        cpu, rss = self._footprint.now()
+        snapshot = Snapshot(
+            host=parts.host,
+            time=unix_now,
+            watcher=self._footprint.view(parts.version, self._started, period, cpu, rss, tuple(self._notes)),
+            instances=tuple(sorted(views, key=lambda view: view.name)),
+        )
+        for sink in parts.sinks:
+            sink.update(snapshot)
+        states = {view.state for view in views}
+        return next((state for state in WORST if state in states), Progress.IDLE if states else Progress.UNKNOWN)
+
+    # What was said
+
+    def _fresh(self) -> bool:
+        return any(not watched.looked for watched in self._watched.values())
+
+    def _take(self, drained: Iterable[tuple[str, Said]]) -> None:
+        for owner, said in drained:
+            if owner == NODE:
+                self._take_of_node(said)
+            elif owner in self._watched:
+                self._give(owner, said)
+
+    def _take_of_node(self, said: Said) -> None:
+        if isinstance(said, Heard) and said.plane is not None:
+            self._declined.pop(said.plane, None)
+        if isinstance(said, Heard) and isinstance(said.observation, Changes):
+            self._changed(said.observation)
+        elif isinstance(said, Heard):
+            targets = [watched.target for watched in self._watched.values()]
+            for name, part in self._parts.builder.share(said, targets):
+                self._give(name, part)
+        else:
+            if isinstance(said, Declined):
+                self._declined[said.plane] = said
+            for name in self._watched:
+                self._give(name, said)
+
+    def _give(self, name: str, said: Said) -> None:
+        if not isinstance(said, Counted):
+            self._watched[name].take(said)
+        if isinstance(said, (Heard, Counted)):
+            for sink in self._parts.sinks:
+                sink.heard(name, said)
+
+    # Which instances there are
+
+    def _changed(self, changes: Changes) -> None:
+        parts = self._parts
+        for note in changes.notes:
+            if note not in self._notes:
+                self._notes[note] = None
+                self._tell(Severity.NOTE, "", "note", note)
+        for target in changes.appeared:
+            if target.name in self._watched:
+                self._drop(target.name)
+            self._watched[target.name] = Watched(target, parts.settings)
+            self._begin(target)
+            self._tell(Severity.NOTE, target.name, "appeared", _told_of(target))
+        for target in changes.changed:
+            if target.name in self._watched:
+                self._retarget(target)
+                self._tell(Severity.NOTE, target.name, "changed", _told_of(target))
+        for name in changes.ended:
+            if name in self._watched:
+                self._drop(name)
+                self._tell(Severity.NOTE, name, "left", "it ended, and is not looked at any more")
+        self._by_pages()
+        if not self._watched and not self._nobody_told:
+            self._nobody_told = True
+            self._tell(Severity.NOTE, "", "nobody", "no instance runs here yet; it is looked for again and again")
+
+    def _by_pages(self) -> None:
+        """Instances whose processes are another pod's: their pages can be read all the same."""
+        seen = any(watched.target.processes for watched in self._watched.values())
+        unnamed = self._parts.given_unnamed
+        names = self._parts.given + ((unnamed,) if unnamed is not None and not seen else ())
+        if unnamed in self._watched and seen and not self._watched[unnamed].target.processes:
+            self._drop(unnamed)
+        for name in names:
+            if name not in self._watched:
+                self._watched[name] = Watched(Target(name, self._parts.host, ()), self._parts.settings)
+                self._begin(self._watched[name].target)
+                self._tell(Severity.NOTE, name, "appeared", "no process of it is seen here; its pages alone are read")
+
+    def _retarget(self, target: Target) -> None:
+        """What is followed stays followed: beginning anew would lose where a log was, and ask RAS which NCCL it is."""
+        watched, builder = self._watched[target.name], self._parts.builder
+        before = watched.target
+        watched.restarted(target)
+        kept = self._crew.of(target.name)
+        if builder.servers(before) != builder.servers(target) or bool(before.processes) != bool(target.processes):
+            self._begin(target)
+            return
+        for signal in kept:
+            retarget = getattr(signal, "retarget", None)
+            if retarget is not None:
+                retarget(target)
+
+    def _begin(self, target: Target) -> None:
+        self._nobody_told = True
+        signals = tuple(self._parts.builder.instance(target))
+        self._crew.set(target.name, signals)
+        planes = {signal.plane for signal in (*signals, *self._crew.of(NODE))}
+        watched = self._watched[target.name]
+        watched.expect(frozenset(planes & {Plane.ENGINE, Plane.HARDWARE}))
+        for declined in self._declined.values():
+            watched.take(declined)
+
+    def _drop(self, name: str) -> None:
+        self._crew.drop(name)
+        del self._watched[name]
+        self._stop_at.pop(name, None)
+
+    # Looks
+
+    def _look(self, watched: Watched, now: float, unix_now: float, draining: bool) -> InstanceView:
+        name, responder = watched.target.name, self._parts.responder
+        last = responder.view(name) if responder is not None else None
+        looked = watched.look(now, unix_now, draining=draining, last_stop=last)
+        for told in looked.told:
+            self._parts.tell(told)
+        for signal in self._crew.of(name):
+            tell = getattr(signal, "tell", None)
+            if tell is not None:
+                held = last is not None and last.collect == "running"
+                tell(looked.judgement.state, reason=looked.judgement.reason, held=held)
+        if responder is not None:
+            if looked.judgement.event is Event.STOPPED:
+                url = self._parts.builder.given_url(name)
+                responder.start(_notice(watched, looked, self._parts.host, unix_now, url))
+            elif looked.judgement.event in (Event.RESUMED, Event.RESTARTED):
+                responder.resumed(name, unix_now)
+        return looked.view
+
+    def _draining(self) -> bool:
+        file = self._parts.draining_file
+        return file is not None and file.exists()
+
+    def _outcomes(self) -> None:
+        if self._parts.responder is None:
+            return
+        for outcome in self._parts.responder.finished():
+            for sink in self._parts.sinks:
+                sink.stop_outcome(outcome)
+            verdict = outcome.verdict or {}
+            text = f"collect {outcome.collect.text}, diagnose {outcome.diagnose.text}"
+            if verdict:
+                sub = f"/{verdict.get('subclass')}" if verdict.get("subclass") else ""
+                text = f"{verdict.get('class')}{sub} ({verdict.get('confidence')}): {verdict.get('summary')}; {text}"
+            if outcome.bundle is not None:
+                text += f"; {outcome.bundle}"
+            more: Mapping[str, object] = {
+                "bundle": str(outcome.bundle) if outcome.bundle else None,
+                "hooks": {f"{one.kind} {one.name}": one.ended.text for one in outcome.hooks},
+                "verdict": outcome.verdict,
+            }
+            self._tell(Severity.NOTE, outcome.notice.instance, "evidence", text, tuple(more.items()))
+
+    def _tell(
+        self, severity: Severity, instance: str, event: str, text: str, more: tuple[tuple[str, object], ...] = ()
+    ) -> None:
+        self._parts.tell(Told(self._parts.unix_now(), severity, instance, event, text, more))
+
+    def _close(self) -> None:
+        self._crew.close()
+        if self._parts.responder is not None:
+            self._parts.responder.close(2.0)
+            self._outcomes()
+        for sink in self._parts.sinks:
+            sink.close()
+
+
+def _told_of(target: Target) -> str:
+    pids = [process.pid for process in target.workers or target.processes]
+    shown = ", ".join(map(str, pids[:8])) + (", ..." if len(pids) > 8 else "")
+    of = f"{len(target.workers)} rank(s) here of {target.world_size or 'an unknown number'}"
+    return f"{target.engine or 'engine unknown'}, {of}; pids {shown or 'none'}"
+
+
+def _notice(watched: Watched, looked: Looked, host: str, unix_now: float, metrics_url: str | None) -> StopNotice:
+    target, view, judgement = watched.target, looked.view, looked.judgement
+    return StopNotice(
+        instance=target.name,
+        incarnation=target.incarnation or watched.identity,
+        host=host,
+        detected_at=unix_now,
+        since=view.since,
+        reason=judgement.reason,
+        pids=tuple(process.pid for process in target.processes),
+        deployment=target.deployment,
+        metrics_url=metrics_url,
+        state=judgement.state,
+        class_=view.class_,
+        subclass=view.subclass,
+        confidence=judgement.confidence,
+        planes=view.planes,
+        suspects=judgement.suspects,
+    )

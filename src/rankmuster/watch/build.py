@@ -1,0 +1,131 @@
+"""Which signals a node and an instance have, by the configuration; and what of the node's is whose."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from rankmuster.collect.machine import Machine
+from rankmuster.collect.target import Target
+from rankmuster.model.hardware import GpuTrack
+from rankmuster.model.plane import Plane
+from rankmuster.watch.config import HardwareSource, WatchConfig
+from rankmuster.watch.signals.dcgm import DcgmSignal
+from rankmuster.watch.signals.engine import EngineSignal, servers_of
+from rankmuster.watch.signals.framework_log import FrameworkLogSignal
+from rankmuster.watch.signals.gpu_instance import for_instance, share_of
+from rankmuster.watch.signals.gpu_rdma import RdmaLook, with_rdma
+from rankmuster.watch.signals.inspector import InspectorSignal
+from rankmuster.watch.signals.kernel import KernelSignal
+from rankmuster.watch.signals.nccl_log import NcclLogSignal
+from rankmuster.watch.signals.nvml import NvmlSignal
+from rankmuster.watch.signals.processes import ProcessSignal
+from rankmuster.watch.signals.ras import RasSignal
+from rankmuster.watch.signals.ras_access import RasAccess
+from rankmuster.watch.signals.ras_events import RasEventsSignal
+from rankmuster.watch.signals.rdma import RdmaSignal
+from rankmuster.watch.signals.signal import Heard, Signal
+
+RDMA_LOOKS = 8
+"""Looks at the RDMA ports that are kept to interpolate between: samples of GPUs are of the newest two."""
+
+
+class Signals:
+    """Makes them; one for the whole watch. `clock`: monotonic seconds, `now`: unix seconds."""
+
+    def __init__(
+        self, config: WatchConfig, machine: Machine, clock: Callable[[], float], now: Callable[[], float]
+    ) -> None:
+        self._config = config
+        self._machine = machine
+        self._clock = clock
+        self._now = now
+        self._nvml: NvmlSignal | None = None
+        self._rdma: deque[RdmaLook] = deque(maxlen=RDMA_LOOKS)
+
+    def node(self) -> tuple[Signal, ...]:
+        """Those that speak of the node, whichever instances run on it."""
+        config, host, period = self._config, self._machine.hostname, self._config.period
+        source = config.hardware.source
+        found: list[Signal] = []
+        # Where the kernel log can be read it has every Xid, with the process; where it cannot, drivers stand in. Both
+        # together are the same event twice, of which `diagnose` makes one.
+        if source in (HardwareSource.AUTO, HardwareSource.NVML):
+            self._nvml = NvmlSignal(host, period=period, clock=self._clock, now=self._now)
+            found.append(self._nvml)
+        if source is not HardwareSource.NVML and source is not HardwareSource.NONE and config.hardware.dcgm_url:
+            found.append(DcgmSignal(config.hardware.dcgm_url, host, period=period, clock=self._clock, now=self._now))
+        if config.hardware.rdma and source is not HardwareSource.NONE:
+            found.append(RdmaSignal(self._machine.sys, period=period, clock=self._clock, now=self._now))
+        if config.logs.enabled and config.logs.kernel:
+            found.append(KernelSignal(machine=self._machine, period=period, clock=self._clock, wall=self._now))
+        return tuple(found)
+
+    def instance(self, target: Target) -> tuple[Signal, ...]:
+        """Those of one instance. Without processes here (its pages alone are given) fewer of them."""
+        config, machine, period = self._config, self._machine, self._config.period
+        found: list[Signal] = []
+        servers = self.servers(target)
+        if servers:
+            found.append(
+                EngineSignal(
+                    servers,
+                    config.engine.mappings,
+                    clock=self._clock,
+                    unix_now=self._now,
+                    engine=target.engine,
+                    period=period,
+                )
+            )
+        if not target.processes:
+            return tuple(found)
+        found.append(ProcessSignal(target, machine, period, now=self._now, clock=self._clock))
+        if config.ras.enabled:
+            access = RasAccess(target, machine, config.ras.risk, now=self._now, clock=self._clock)
+            found.append(RasSignal(access, config.ras.seconds))
+            if config.ras.events:
+                found.append(RasEventsSignal(access, period))
+        if config.logs.enabled:
+            files = self._files(target.name)
+            found.append(
+                FrameworkLogSignal(
+                    target, files=files, machine=machine, period=period, clock=self._clock, wall=self._now
+                )
+            )
+            found.append(NcclLogSignal(target, machine=machine, period=period, clock=self._clock, wall=self._now))
+            found.append(InspectorSignal(target, folders=config.logs.inspector, period=period, clock=self._clock))
+        return tuple(found)
+
+    def servers(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """The instance's servers with their addresses; what must be the same for its engine signal to stay."""
+        if not self._config.engine.enabled:
+            return ()
+        return servers_of(self._config.engine, target.name, target.metrics_urls)
+
+    def given_url(self, name: str) -> str | None:
+        """The metrics page that the configuration gives for an instance; of several the first."""
+        given = self._config.engine.urls.get(name, self._config.engine.urls.get("*", ()))
+        return given[0] if given else None
+
+    def _files(self, name: str) -> Sequence[Path]:
+        files = self._config.logs.files
+        return (*files.get(name, ()), *files.get("*", ()))
+
+    def share(self, heard: Heard, targets: Iterable[Target]) -> Iterator[tuple[str, Heard]]:
+        """What one word of the node's signals means for each instance: its own GPUs' samples, all of the kernel's."""
+        observation = heard.observation
+        targets = tuple(targets)
+        if isinstance(observation, RdmaLook):
+            self._rdma.append(observation)
+            return
+        if not isinstance(observation, GpuTrack):
+            yield from ((target.name, heard) for target in targets)
+            return
+        sole = len(targets) == 1
+        listed = self._nvml.listed if self._nvml is not None else ()
+        track = with_rdma(observation, tuple(self._rdma), sole=sole)
+        for target in targets:
+            own = for_instance(track, target, share_of(target, listed, sole=sole))
+            if own is not None:
+                yield target.name, Heard(heard.now, heard.unix, own, Plane.HARDWARE)
