@@ -257,3 +257,9 @@ def test_controls_are_of_every_kind_that_must_be_quiet() -> None:
     with pytest.raises(ValueError, match="no control named"):
         quiet_named("noise")
     assert {name for name, fault in FAULTS.items() if not fault.stops} == {"none", "idle", "slow", "init_absent"}
+
+
+@pytest.mark.parametrize("name", sorted(QUIET))
+def test_every_control_is_documented(name: str) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "drill.md").read_text(encoding="utf-8")
+    assert f"| `{name}` |" in text

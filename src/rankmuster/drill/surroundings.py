@@ -20,9 +20,10 @@ def surroundings(folder: Path, instance: str, backend: Backend, ras_port: int) -
         "TORCH_FR_DUMP_TEMP_FILE": str(folder / "flight" / "nccl_trace_rank_"),
         "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": str(folder / "flight" / "nccl_trace_rank_"),
         "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": str(folder / "pipes" / "rank_"),
+        "GLOO_SOCKET_IFNAME": "lo",  # of the control group too, where the ranks' own is NCCL's
     }
     if backend is Backend.GLOO:
-        return {**common, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+        return {**common, "OMP_NUM_THREADS": "1"}
     return {
         **common,
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",  # also lets the pipe be looked into every second, not every few minutes
