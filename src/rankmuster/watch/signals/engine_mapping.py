@@ -10,6 +10,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from rankmuster.evidence import engine_table as table
 from rankmuster.model.engine import EnginePage
@@ -137,9 +138,12 @@ def no_counters(mapping: Mapping, page: Filtered) -> str | None:
     return None
 
 
-def missing(mapping: Mapping, names: Iterable[str]) -> str | None:
-    """Which names of the mapping the page lacks and what is similar there; None where it has all."""
-    there = frozenset(names)
+@lru_cache(maxsize=8)
+def missing(mapping: Mapping, there: frozenset[str]) -> str | None:
+    """Which names of the mapping the page lacks and what is similar there; None where it has all.
+
+    Remembered, since a page that does not fit comes again every period and is compared name by name.
+    """
     every = [
         *mapping.running,
         *mapping.waiting,

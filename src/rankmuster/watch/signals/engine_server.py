@@ -27,8 +27,8 @@ PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses that may be others a moment later."""
 
 DRAINED = (
-    "it answers with TensorRT-LLM's iteration statistics, which every read takes away from whoever else reads them: it "
-    "is not asked again; give its /prometheus/metrics (trtllm-serve with return_perf_metrics: true)"
+    "it is not asked, for TensorRT-LLM's iteration statistics are taken away by every read; give the address of its "
+    "/prometheus/metrics (trtllm-serve with return_perf_metrics: true)"
 )
 
 
@@ -51,8 +51,9 @@ class Refusal:
 
 
 class Server:
-    """`urls`: every address of it, likeliest first; where `engine` is TensorRT-LLM those that lead to the page which a
-    read empties are not asked. `name`: without credentials and query, for people and as a source."""
+    """`urls`: every address of it, at least one, likeliest first; where `engine` is TensorRT-LLM, none that leads to
+    the page which a read empties is asked. `name`: without credentials and query, for people and as a source.
+    """
 
     def __init__(
         self,
@@ -63,9 +64,8 @@ class Server:
         unix_now: Callable[[], float],
         page_seconds: float = PAGE_SECONDS,
     ) -> None:
-        self.name = shown(urls[0]) if urls else "no address"
+        self.name = shown(urls[0])
         self._urls = [url for url in dict.fromkeys(urls) if not (engine == TRTLLM and _is_json_page(url))]
-        self._kept = len(self._urls) == len(dict.fromkeys(urls))
         self._clock = clock
         self._unix_now = unix_now
         self._page_seconds = page_seconds
@@ -78,8 +78,7 @@ class Server:
         """The page of the first address that answers; all are tried once more where that may help. Never raises for
         what a server does. `fresh`: gives the filter for one attempt."""
         if not self._urls:
-            told = "no address is known" if self._kept else DRAINED.replace("answers with", "has at /metrics")
-            return Refusal(self._clock(), f"{self.name}: {told}", declined=True)
+            return self._drained()
         spare = deadline.before(SPARE_SECONDS)
         errors: list[str] = []
         first = [self._answering] if self._answering is not None else list(self._urls)
@@ -101,7 +100,12 @@ class Server:
             if not passing:
                 break
         self._answering = None
-        return Refusal(self._clock(), "; ".join(list(dict.fromkeys(errors))[:4]), declined=not self._urls)
+        if not self._urls:
+            return self._drained()
+        return Refusal(self._clock(), "; ".join(list(dict.fromkeys(errors))[:4]))
+
+    def _drained(self) -> Refusal:
+        return Refusal(self._clock(), f"{self.name}: {DRAINED}", declined=True)
 
     def _once(self, url: str, patience: float, page_filter: PageFilter) -> tuple[Answer | str, bool]:
         """The answer, or why there is none and whether that may pass."""
