@@ -139,7 +139,7 @@ def _settings(
     given: dict[str, object] = {name: value for name, value in top.items() if value is not None}
     if metrics_urls:
         names = instances or ("*",)
-        urls = {**settings.engine.urls, **{name: metrics_urls for name in names[:1]}}
+        urls = {**settings.engine.urls, **dict.fromkeys(names[:1], metrics_urls)}
         given["engine"] = settings.engine.model_copy(update={"urls": urls})
     if ras_risk is not None:
         given["ras"] = settings.ras.model_copy(update={"risk": ras_risk})

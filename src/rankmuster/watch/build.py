@@ -126,6 +126,6 @@ class Signals:
         listed = self._nvml.listed if self._nvml is not None else ()
         track = with_rdma(observation, tuple(self._rdma), sole=sole)
         for target in targets:
-            own = for_instance(track, target, share_of(target, listed, sole=sole))
+            own = for_instance(track, share_of(target, listed, sole=sole))
             if own is not None:
                 yield target.name, Heard(heard.now, heard.unix, own, Plane.HARDWARE)

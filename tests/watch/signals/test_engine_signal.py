@@ -402,7 +402,8 @@ def test_servers_of_an_instance() -> None:
     assert servers_of(config.Engine(), "a", found) == (found[:2], found[2:])
     given = config.Engine(urls={"a": ("http://x:1/m", "http://y:1/m"), "*": ("http://z/m",)})
     assert servers_of(given, "a", found) == (("http://x:1/m",), ("http://y:1/m",))
-    assert servers_of(given, "b", found) == (("http://z/m",),)
+    assert servers_of(given, "b", found) == (found[:2], found[2:])  # "*" is for whoever has none
+    assert servers_of(given, "b", ()) == (("http://z/m",),)
     assert servers_of(config.Engine(), "a", ()) == ()
 
 
