@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from finding_node import Node
+from finding_node import Node, fake_proc
 
 from rankmuster.collect import bounded
 from rankmuster.collect.deadline import Deadline
@@ -210,6 +210,35 @@ def test_helpers_that_come_and_go_change_nothing_and_start_no_search(node):
     assert finder.searches <= searches + 1
 
 
+def test_a_probe_in_python_every_ten_seconds_is_no_reason_for_a_search_each_time(node):
+    node.serve(100)
+    finder = node.finder()
+    for number in range(180):
+        node.fake.add(1000 + number, 1, ["/usr/bin/python3", "healthy.py"])
+        assert not node.look(finder, 5).appeared
+        node.kill(1000 + number)
+        node.look(finder, 5)
+    assert finder.searches < 30  # in half an hour
+    node.serve(500, port=9000)
+    assert any(node.look(finder, 5).appeared for _ in range(25))
+
+
+def test_what_a_young_instance_does_late_is_seen_within_a_minute(node):
+    node.serve(100)
+    finder = node.finder()
+    for process in (103, 104):
+        (node.fake.root / str(process) / "maps").write_text("")
+    node.kill(1)
+    node.fake.root.joinpath("stat").write_text(f"cpu 1\nbtime {int(fake_proc.NOW) - 520}\n")
+    for _ in range(60):
+        (current,) = node.look(finder, 5).current
+    assert current.nccl_loaded is False
+    mapped = "7f0000000000-7f0000001000 r-xp 00000000 08:01 42    /opt/libnccl.so.2\n"
+    for process in (103, 104):
+        (node.fake.root / str(process) / "maps").write_text(mapped)
+    assert any(changes.changed for _ in range(13) for changes in [node.look(finder, 5)])
+
+
 def test_a_proc_that_lists_nothing_is_no_death(node, tmp_path):
     node.serve(100)
     finder = node.finder()
@@ -308,12 +337,12 @@ def test_searches_get_rarer_and_never_cost_more_than_their_share():
     assert gaps[0] == 15
     assert gaps == sorted(gaps)
     assert gaps[-1] == MOST_SECONDS
-    pace.hurry()
+    pace.changed()
     assert pace.due(now)
     expensive = SearchPace(1.0)
     expensive.searched(0.0, 0.4, settled=False)
     assert not expensive.due(99.0)
-    expensive.hurry()
+    expensive.changed()
     assert not expensive.due(99.0)
     assert expensive.due(100.0)
 

@@ -27,6 +27,9 @@ from rankmuster.watch.finding_pace import SHARE, SearchPace
 KEEP_SECONDS = 600.0
 """How long an instance that ended is kept in sight: as long as a restart may take (`WatchSettings.start_seconds`)."""
 
+YOUNG_SECONDS = 1200.0
+"""Age of a rank below which more may become known of its instance: a program that loads for minutes listens late."""
+
 NVML_SECONDS = 3.0
 """For NVML's list of processes: with persistence mode off the driver takes seconds to load."""
 
@@ -159,7 +162,7 @@ class Finder:
             return Changes(self._current(), notes=notes)
         self._check(pids, now)
         if self._stirred(pids):
-            self._pace.hurry()
+            self._pace.stirred()
         self._listed = pids
         self._find(now, deadline)
         ended = [
@@ -200,7 +203,7 @@ class Finder:
             if target is not one.target:
                 self._known[name] = self._dated(target, one.ended_at, now)
                 if shape(target) != shape(one.target):
-                    self._pace.hurry()
+                    self._pace.changed()
 
     @staticmethod
     def _dated(target: Target, ended_at: float | None, now: float) -> Known:
@@ -272,7 +275,12 @@ class Finder:
         after = {name: shape(one.target) for name, one in self._known.items()}
         missing = not self._known or any(one.ended_at is not None for one in self._known.values())
         missing = missing or not self._names <= self._known.keys()
-        self._pace.searched(now, search.cost, settled=before == after and not missing)
+        settled = before == after and not missing
+        self._pace.searched(now, search.cost, settled=settled, young=self._young())
+
+    def _young(self) -> bool:
+        since = self._unix_now() - YOUNG_SECONDS
+        return any(one.started_at > since for known in self._known.values() for one in known.target.workers)
 
     def _searched(self) -> Found:
         """In the search's thread. NVML is asked where /proc does not tell a rank's GPU, once for the same ranks."""
