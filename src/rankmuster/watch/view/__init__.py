@@ -1,0 +1,1 @@
+"""What `rankmuster top` shows: a snapshot in, something to print out. Pure."""
