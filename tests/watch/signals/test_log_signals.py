@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -232,3 +233,48 @@ def test_a_quiet_log_is_heard_all_the_same(writer: Writer, tmp_path: Path) -> No
     assert isinstance(said.observation, LogSpan)
     assert said.observation.lines == 0
     signal.close()
+
+
+def test_one_file_that_is_none_among_others_is_said_once(writer: Writer, tmp_path: Path) -> None:
+    trap = tmp_path / "trap.log"
+    os.mkfifo(trap)
+    signal = _signal(writer.process(1), tmp_path=tmp_path, files=(trap,))
+    said = polled(signal)
+    assert [type(one) for one in said] == [Failed, Heard]
+    assert [type(one) for one in polled(signal)] == [Heard]
+    signal.close()
+
+
+def test_a_search_without_time_gives_up_nothing(writer: Writer, tmp_path: Path) -> None:
+    signal = _signal(writer.process(1), tmp_path=tmp_path)
+    polled(signal)
+    before = signal.files
+    signal.retarget(target(writer.process(1)))
+    writer.say(WATCHDOG.format(rank=1))
+    signal.poll(Deadline.after(0.0))
+    assert signal.files == before
+    assert len(observations(polled(signal, WatchdogTimeout))) == 1
+    signal.close()
+
+
+def test_no_descriptor_is_left_open(writer: Writer, tmp_path: Path) -> None:
+    signal = _signal(writer.process(1), tmp_path=tmp_path)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        signal.retarget(target(writer.process(1)))
+        polled(signal)
+        signal.retarget(target())
+        polled(signal)
+    signal.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_closing_from_another_thread_while_it_polls(writer: Writer, tmp_path: Path) -> None:
+    signal = _signal(writer.process(1), tmp_path=tmp_path)
+    threads = [threading.Thread(target=signal.poll, args=(Deadline.after(5.0),)) for _ in range(3)]
+    for one in threads:
+        one.start()
+    signal.close()
+    for one in threads:
+        one.join(10)
+    assert signal.files == ()

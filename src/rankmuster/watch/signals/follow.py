@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -100,8 +101,9 @@ class _Open:
         return os.fstat(self._descriptor).st_mtime_ns
 
     def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
         with contextlib.suppress(OSError):
-            os.close(self._descriptor)
+            os.close(descriptor)
 
     def _remember(self) -> None:
         length = min(_TAIL, self.offset)
@@ -156,6 +158,8 @@ class Follower:
         self._resume = resume or {}
         self.read_to: dict[tuple[int, int], int] = {}  # (device, inode) -> to where, of the last few files
         self._still = still
+        self._lock = threading.Lock()
+        self._abandoned = False
         self._now: _Open | None = None
         self._fading: list[_Open] = []
         self._seen: tuple[int, int] | None = None  # what the plain name led to at the last look
@@ -167,6 +171,14 @@ class Follower:
 
     def poll(self, most: int = MOST_BYTES) -> News:
         """What is new, at most about `most` bytes of each file. Raises nothing for what files do."""
+        with self._lock:
+            try:
+                return self._poll(most)
+            finally:
+                if self._abandoned:
+                    self._shut()
+
+    def _poll(self, most: int) -> News:
         parts: list[bytes] = []
         trouble: str | None = None
         skipped = 0
@@ -202,8 +214,20 @@ class Follower:
         rest = b"".join(one.rest() for one in (*self._fading, *([self._now] if self._now is not None else [])))
         return News(news.data + rest, news.skipped, news.present, news.trouble)
 
+    def abandon(self) -> None:
+        """Gives it up while a poll hangs in another thread, which closes the files when it comes back."""
+        self._abandoned = True
+        if self._lock.acquire(blocking=False):
+            try:
+                self._shut()
+            finally:
+                self._lock.release()
+
     def close(self) -> None:
         """Closes its files; it may be polled again, and then begins at their ends."""
+        self._shut()
+
+    def _shut(self) -> None:
         for one in (*self._fading, *([self._now] if self._now is not None else [])):
             one.close()
         self._fading, self._now, self._seen = [], None, None

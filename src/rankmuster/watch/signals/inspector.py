@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rankmuster.collect import files_below
-from rankmuster.collect.bounded import each
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.logs.sources import Source
 from rankmuster.collect.target import ProcessOfInstance, Target
 from rankmuster.model.collective_names import collective_name
 from rankmuster.model.plane import Plane
 from rankmuster.watch.signals.follow import Begin, Follower, News
+from rankmuster.watch.signals.log_patience import Patience
 from rankmuster.watch.signals.signal import Counted, Said
 
 MOST_BYTES = 128 << 10
@@ -27,8 +27,6 @@ MOST_BYTES = 128 << 10
 MOST_FILES = 64
 SEARCH_SECONDS = 30.0
 """Between two looks for files: the plugin makes one at a process's first communicator."""
-PATIENCE = 1.0
-"""Seconds for one folder or file."""
 MOST_SECONDS = 86_400.0
 """Of one operation that are believed."""
 BLIND_TO = (
@@ -72,6 +70,7 @@ class InspectorSignal:
         self._followed: dict[_Key, Follower] = {}
         self._due = float("-inf")
         self._first = True
+        self._patience = Patience()
         self.note = ""  # why nothing is counted, where that is so
         self._closed = threading.Event()
         self._anew = threading.Event()
@@ -136,7 +135,7 @@ class InspectorSignal:
                 for name in ours
             ]
 
-        done = each(places, look, patience=PATIENCE, total=deadline.remaining())
+        done = self._patience.each(places, look, deadline)
         # Processes of one container see one folder, each below a root of its own.
         found = {key: source for _, several in reversed(done.results) for key, source in several}
         for key in [key for key in self._followed if key not in found]:
@@ -151,7 +150,9 @@ class InspectorSignal:
                 old.close()
         self._first = False
         self.note = ""
-        if places and not self._followed:
+        if self._patience.spent:
+            self.note = "too many of its files do not answer (a dead file server?)"
+        elif places and not self._followed:
             where = ", ".join(str(root / folder.lstrip("/")) for root, folder, _ in places[:3])
             self.note = f"no file of these processes in {where} (yet): the plugin writes at intervals, or at the end"
 
@@ -162,9 +163,9 @@ class InspectorSignal:
         def look(key: _Key) -> News:
             return self._followed[key].poll(MOST_BYTES)
 
-        done = each(list(self._followed), look, patience=PATIENCE, total=deadline.remaining())
-        for key in done.stuck:  # left to its thread
-            del self._followed[key]
+        done = self._patience.each(list(self._followed), look, deadline)
+        for key in done.stuck:
+            self._followed.pop(key).abandon()
         classes: dict[str, tuple[list[float], list[float]]] = {}
         read = skipped = 0
         for _, news in done.results:

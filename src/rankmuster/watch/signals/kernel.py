@@ -65,6 +65,7 @@ class KernelSignal:
         self._due = float("-inf")
         self._last = clock()  # of the last look: what is new was written since
         self._declined: str | None = None
+        self._late = 0
         self._closed = threading.Event()
         self._lock = threading.Lock()
 
@@ -115,6 +116,7 @@ class KernelSignal:
             try:
                 news: News = within(PATIENCE, follower.poll, "kernel-log")
             except Late:
+                follower.abandon()
                 stories.append(f"{name} does not answer")
                 continue
             if news.present and news.trouble is None:
@@ -153,8 +155,10 @@ class KernelSignal:
         try:
             news = within(min(PATIENCE, deadline.remaining()), follower.poll, "kernel-log")
         except Late:
+            follower.abandon()
             self._file = None
-            self._due = self._clock() + AGAIN_SECONDS
+            self._late += 1
+            self._due = self._clock() + AGAIN_SECONDS * 4**self._late  # each leaves a thread behind
             said.append(Failed(self._clock(), self.plane, f"{follower.source.path} does not answer"))
             return
         now, unix = self._clock(), self._wall()

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from rankmuster.collect.bounded import each
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.logs.sources import bundle_path, identity
 from rankmuster.collect.machine import Machine
@@ -19,6 +18,7 @@ from rankmuster.collect.target import Target
 from rankmuster.model.frameworklog import LogSpan
 from rankmuster.model.plane import Plane
 from rankmuster.watch.signals.follow import MOST_BYTES, Begin, Follower, News
+from rankmuster.watch.signals.log_patience import SECONDS, Patience
 from rankmuster.watch.signals.log_places import Finder, Wanted
 from rankmuster.watch.signals.log_text import LogText
 from rankmuster.watch.signals.log_wrapped import Unwrapper
@@ -30,14 +30,12 @@ AGAIN_SECONDS = 15.0
 """The same while there is nothing to follow: logs are made some seconds into a start."""
 MOST_FILES = 64
 """Followed at once: two a rank of the largest node, and its launchers'."""
-MOST_TOTAL = 4 << 20
-"""Bytes of all files at one look, half a second of reading; more is passed over, and said."""
+MOST_TOTAL = 2 << 20
+"""Bytes of all files at one look, 70 ms of reading where no line matters; more is passed over, and said."""
 LEAST_EACH = 64 << 10
 """Bytes of one file at one look however many there are: some 500 lines."""
-PATIENCE = 1.0
-"""Seconds for one file's look; disks that are alive take milliseconds."""
-MOST_STUCK = 8
-"""Files that may hang, each in a thread of its own that cannot be ended, before no more are looked at."""
+MOST_SEARCH_SECONDS = 6 * 3600.0
+"""Between two searches in which files did not let themselves be looked at: each leaves threads behind."""
 
 
 @dataclass(eq=False)
@@ -87,7 +85,9 @@ class LogSignal:
         self._due = float("-inf")
         self._first = True
         self._declined: str | None = None
-        self._stuck = 0
+        self._grumbled: set[str] = set()
+        self._patience = Patience()
+        self._stuck_searches = 0  # in a row
         self._closed = threading.Event()
         self._anew = threading.Event()
         self._read_to: dict[tuple[int, int], int] = {}  # how far files were read, also those that are left
@@ -135,33 +135,42 @@ class LogSignal:
     def _search(self, deadline: Deadline, said: list[Said]) -> None:
         target, now = self._target, self._clock()
         self._due = now + AGAIN_SECONDS
-        if target is None or self._stuck > MOST_STUCK:
+        if target is None or self._patience.spent:
             why = "no instance is known" if target is None else "too many of its files do not answer (a dead server?)"
             self._leave(self._followed, deadline, said)
             self._decline(f"{why}, so that no log of it is followed", said)
             return
         places = self._finder(target, self._machine, deadline)
-        chosen = self._distinct(places.wanted, deadline)[:MOST_FILES]
+        chosen, complete = self._distinct(places.wanted, deadline)
         kept = {id(wanted): self._of(wanted) for wanted in chosen}
-        # Those that are left are read to their ends before others go on with the same files.
-        self._leave([one for one in self._followed if one not in kept.values()], deadline, said)
+        rest = [one for one in self._followed if one not in kept.values()]
         keep: list[_Followed] = []
+        if complete and not places.stuck:
+            # Those that are left are read to their ends before others go on with the same files.
+            self._leave(rest, deadline, said)
+        else:  # what was not seen in time may be there all the same
+            keep.extend(rest)
         for wanted in chosen:
             old = kept[id(wanted)]
             keep.append(old if old is not None else self._begun(wanted, {one.text.path for one in keep}))
         self._followed = keep
         self._first = False
         if keep:
-            self._due = now + SEARCH_SECONDS
+            self._due = now + (SEARCH_SECONDS if complete else AGAIN_SECONDS)
             self._declined = None
         elif places.blind is not None:
             self._decline(places.blind, said)
+        self._stuck_searches = self._stuck_searches + 1 if places.stuck else 0
         if places.stuck:
+            self._due = now + min(SEARCH_SECONDS * 4**self._stuck_searches, MOST_SEARCH_SECONDS)
             which = ", ".join(places.stuck[:4])
             said.append(Failed(now, self.plane, f"the files of {which} did not let themselves be looked at in time"))
 
-    def _distinct(self, wanted: Sequence[Wanted], deadline: Deadline) -> list[Wanted]:
-        """One a file, whoever has it open; a file that several ranks write to is no one rank's."""
+    def _distinct(self, wanted: Sequence[Wanted], deadline: Deadline) -> tuple[list[Wanted], bool]:
+        """One a file, whoever has it open, and whether all were looked at in time.
+
+        A file that several ranks write to is no one rank's.
+        """
 
         def look(one: Wanted) -> tuple[int, int] | None:
             try:
@@ -169,8 +178,7 @@ class LogSignal:
             except OSError:  # not there yet, or not to be read: following says which
                 return None
 
-        done = each(list(wanted[: MOST_FILES * 4]), look, patience=PATIENCE, total=deadline.remaining())
-        self._stuck += len(done.stuck)
+        done = self._patience.each(list(wanted[: MOST_FILES * 4]), look, deadline)
         found: dict[object, Wanted] = {}
         for one, key in done.results:
             name: object = key if key is not None else (str(one.source.root), one.source.path)
@@ -178,7 +186,7 @@ class LogSignal:
                 found[name] = one
             elif found[name].source.rank != one.source.rank:
                 found[name] = _of_all(found[name])
-        return list(found.values())
+        return list(found.values())[:MOST_FILES], not (done.stuck or done.skipped or deadline.passed)
 
     def _of(self, wanted: Wanted) -> _Followed | None:
         place = (str(wanted.source.root), wanted.source.path)
@@ -213,7 +221,7 @@ class LogSignal:
         def look(one: _Followed) -> News:
             return one.follower.last(most) if last else one.follower.poll(most)
 
-        done = each(list(which), look, patience=PATIENCE, total=deadline.remaining())
+        done = self._patience.each(list(which), look, deadline)
         for old in list(self._read_to)[: -4 * MOST_FILES]:
             del self._read_to[old]
         now, unix = self._clock(), self._wall()
@@ -234,24 +242,38 @@ class LogSignal:
             for at, plane, observation in one.text.take(data, now, final=last):
                 said.append(Heard(at, unix - (now - at), observation, plane))
         for one in done.stuck:
-            trouble.append(f"{one.follower.source.said} did not let itself be read within {PATIENCE:g} s")
+            one.follower.abandon()
+            self._due = min(self._due, now + AGAIN_SECONDS)
+            trouble.append(f"{one.follower.source.said} did not let itself be read within {SECONDS:g} s")
         if done.stuck:
-            self._stuck += len(done.stuck)
             self._followed = [one for one in self._followed if one not in done.stuck]
+        for one in done.skipped if last else ():
+            one.follower.close()
         if not all(news.present for _, news in done.results):
             self._due = min(self._due, now + AGAIN_SECONDS)  # others may have the same file open
-        if any(news.present and news.trouble is None for _, news in done.results) and not last:
-            said.append(Heard(now, unix, LogSpan(self._folder, None, lines, None, None, None), self.plane))
-        elif not last and not trouble:
-            names = ", ".join(dict.fromkeys(one.follower.source.said for one in which[:3]))
-            said.append(Failed(now, self.plane, f"none of the logs is there (yet, or any more): {names}"))
-        elif trouble:
-            reason = f"no log can be read: {'; '.join(dict.fromkeys(trouble[:4]))}"
-            said.append(Failed(now, self.plane, reason))
+        heard = any(news.present and news.trouble is None for _, news in done.results)
+        if not last:
+            self._tell(heard, lines, trouble, which if done.results else (), said)
         if passed:
             more = f" and {len(passed) - 3} more" if len(passed) > 3 else ""
             reason = f"{', '.join(passed[:3])}{more} were passed over: more was written than one look reads"
             said.append(Failed(now, self.plane, reason))
+
+    def _tell(self, heard: bool, lines: int, trouble: list[str], looked: Sequence[_Followed], said: list[Said]) -> None:
+        """That the plane was there to be heard, or why not; of single files among others once."""
+        now, unix = self._clock(), self._wall()
+        new = [one for one in dict.fromkeys(trouble) if not heard or one not in self._grumbled]
+        self._grumbled = {*trouble, *self._grumbled} if len(self._grumbled) < MOST_FILES else set(trouble)
+        if new:
+            what = "a log cannot be read" if heard else "no log can be read"
+            said.append(Failed(now, self.plane, f"{what}: {'; '.join(new[:4])}"))
+        elif not heard and looked:
+            names = ", ".join(dict.fromkeys(one.follower.source.said for one in looked[:3]))
+            said.append(Failed(now, self.plane, f"none of the logs is there (yet, or any more): {names}"))
+        elif not heard:
+            said.append(Failed(now, self.plane, "no time was left to look at the logs"))
+        if heard:
+            said.append(Heard(now, unix, LogSpan(self._folder, None, lines, None, None, None), self.plane))
 
     def _decline(self, reason: str, said: list[Said]) -> None:
         if reason != self._declined:
