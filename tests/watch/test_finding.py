@@ -213,6 +213,7 @@ def test_helpers_that_come_and_go_change_nothing_and_start_no_search(node):
 def test_a_probe_in_python_every_ten_seconds_is_no_reason_for_a_search_each_time(node):
     node.serve(100)
     finder = node.finder()
+    node.look(finder)
     for number in range(180):
         node.fake.add(1000 + number, 1, ["/usr/bin/python3", "healthy.py"])
         assert not node.look(finder, 5).appeared
