@@ -142,12 +142,37 @@ def test_no_driver_is_declined_once_and_looked_for_again(driver):
     signal = driver.signal("no-driver", clock=lambda: moment[0])
     said = signal.poll(Deadline.after(10.0))
     assert "no NVIDIA driver" in reasons(said, Declined)
-    for _ in range(5):
+    for _ in range(30):
         moment[0] += 5.0
         assert signal.poll(Deadline.after(10.0)) == []
+    assert signal.starts >= 3
     driver.mode("normal")
     moment[0] += 60.0
     assert four(signal.poll(Deadline(moment[0] + 10.0, lambda: moment[0])))
+
+
+def test_gpus_that_give_nothing_away_are_declined_once_and_nvml_is_not_started_anew(driver):
+    moment = [0.0]
+    signal = driver.signal("bare", clock=lambda: moment[0])
+    said = []
+    for _ in range(30):
+        said += signal.poll(Deadline.after(10.0))
+        moment[0] += 5.0
+    assert [type(one) for one in said] == [Declined]
+    assert "GPU 0, 1, 2, 3" in said[0].reason
+    assert signal.starts == 1
+
+
+def test_a_failing_gpu_keeps_the_others_waiting_for_no_pause(driver):
+    moment = [0.0]
+    signal = driver.signal("lost", clock=lambda: moment[0])
+    blind = 0
+    for _ in range(200):
+        said = signal.poll(Deadline.after(10.0))
+        blind += not tracks(said)
+        moment[0] += 5.0
+    assert blind == 0
+    assert 3 <= signal.starts <= 8, "NVML is started anew at growing distances"
 
 
 def test_an_xid_is_told_as_the_kernel_log_would(driver):

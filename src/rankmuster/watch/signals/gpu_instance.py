@@ -57,7 +57,7 @@ def belongs(track: GpuTrack, share: Share) -> bool:
     return share.sole
 
 
-def for_instance(track: GpuTrack, target: Target, share: Share) -> GpuTrack | None:
+def for_instance(track: GpuTrack, share: Share) -> GpuTrack | None:
     """The samples as `diagnose` wants them of this instance; None where the GPU is not the instance's.
 
     The host is named as the target names it; `pids` are in the instance's own numbering, None where they cannot be
@@ -65,7 +65,7 @@ def for_instance(track: GpuTrack, target: Target, share: Share) -> GpuTrack | No
     """
     if not belongs(track, share):
         return None
-    return replace(track, host=target.host, pids=tuple(_own(pids, share.pids) for pids in track.pids))
+    return replace(track, host=share.host, pids=tuple(_own(pids, share.pids) for pids in track.pids))
 
 
 def _own(pids: tuple[int, ...] | None, translation: PidMap | None) -> tuple[int, ...] | None:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rankmuster.collect.deadline import Clock, Deadline
-from rankmuster.collect.node.nvml_session import NvmlSession
 from rankmuster.model.plane import Plane
+from rankmuster.watch.signals.gpu_child import FIRST_PAUSE, Child
 from rankmuster.watch.signals.gpu_rows import Rows
 from rankmuster.watch.signals.gpu_xid import Xids
 from rankmuster.watch.signals.signal import Declined, Failed, Heard, Said
@@ -32,17 +32,11 @@ FAILING_SECONDS = 30.0
 """For which a GPU may hang or be reported lost before NVML is started anew: handles of before a reset never work again.
 A call with Xid 119 takes up to 45 s, and several in a row are ordinary."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
-"""Seconds before a new child, doubled each time: starting NVML costs 0.1 to 2 s of processor time."""
-
 WELL_SECONDS = 120.0
 """Of answers by every GPU after which the pause is the first one again."""
 
 ABSENT_PAUSE = 60.0
 """Between two looks for a driver on a node that has none: an operator may install it later."""
-
-MOST_LEFT_BEHIND = 2
-"""Children in uninterruptible sleep that are left behind; while there are so many, no other joins them."""
 
 MOST_XIDS = 32
 """Told at one poll: a failing GPU repeats itself."""
@@ -74,26 +68,23 @@ class NvmlSignal:
         """`xids`: whether Xids are told, too (plane kernel); not where the kernel log is followed."""
         self._host = host
         self._period = period
-        self._with_xids = xids
         self._clock = clock
         self._now = now
-        self._first_pause = self._pause = first_pause
         self._failing_seconds = failing_seconds
         self._silent_seconds = silent_seconds
-        self._session: NvmlSession | None = None
-        self._left: list[NvmlSession] = []
+        self._child = Child(xids=xids, clock=clock, first_pause=first_pause)
         self._rows = Rows(host)
         self._xids = Xids("nvml-xid-events", host)
         self._count: int | None = None  # None: NVML has not started
-        self._began = self._heard = self._well = 0.0
-        self._again = float("-inf")
-        self._why: Said | None = None
+        self._heard = self._well = 0.0
+        self._why: Failed | Declined | None = None  # no child lives
         self._declined: str | None = None
         self._failing: dict[int, tuple[float, str]] = {}
-        self._ended_cpu = self._cpu = 0.0
+        self._gave: set[int] = set()  # GPUs that have given a sample to this child
+        self._bare: set[int] = set()  # ... and those that answer without telling anything
         self._closed = False
         self._lock = threading.Lock()
-        self.starts = 0
+        self.xid_gpus: tuple[int, ...] = ()  # GPUs whose Xids NVML tells
 
     @property
     def name(self) -> str:
@@ -122,95 +113,62 @@ class NvmlSignal:
     @property
     def child(self) -> int | None:
         """The pid of the process that asks NVML now."""
-        session = self._session
-        return session.pid if session is not None else None
+        return self._child.pid
+
+    @property
+    def starts(self) -> int:
+        """Children so far."""
+        return self._child.starts
 
     @property
     def child_cpu_seconds(self) -> float:
         """Processor time of all children so far, as they said it themselves at their last rounds."""
-        return self._ended_cpu + self._cpu
+        return self._child.cpu_seconds
 
     def poll(self, deadline: Deadline) -> list[Said]:
         """Samples of all GPUs that answer; Failed, first, for those that do not."""
         with self._lock:
             said = [] if self._closed else list(self._poll(deadline))
             if self._closed:
-                self._end()
+                self._child.end()
             return said
 
     def close(self) -> None:
         """Ends the child; a poll that goes on comes back."""
         self._closed = True
-        session = self._session
         if not self._lock.acquire(blocking=False):
-            if session is not None:
-                session.kill()
+            self._child.kill()
             if not self._lock.acquire(timeout=CLOSE_SECONDS):
                 return
         try:
-            self._end()
+            self._child.end()
         finally:
             self._lock.release()
 
     def _poll(self, deadline: Deadline) -> Iterator[Said]:
-        if self._session is None and not self._start():
-            if self._why is not None and isinstance(self._why, Failed):
-                yield Failed(self._clock(), Plane.HARDWARE, self._why.reason)
-            elif isinstance(self._why, Declined) and self._why.reason != self._declined:
-                self._declined = self._why.reason
-                yield self._why
+        if not self._child.lives and not self._start():
+            if isinstance(self._why, Failed):
+                yield self._failed(self._why.reason)
             return
-        lines = self._round(deadline.within(ROUND_SECONDS))
+        asked = self._clock()
+        lines = self._child.round(deadline.within(ROUND_SECONDS))
         yield from self._read(lines)
-        yield from self._judge()
+        yield from self._judge(asked)
 
     def _start(self) -> bool:
         """Whether a child runs now; `_why` says why not."""
-        if self._clock() < self._again:
+        if not self._child.due:
             return False
-        self._left = [session for session in self._left if not session.gone]
-        if len(self._left) >= MOST_LEFT_BEHIND:
-            self._why = self._failed(
-                f"{len(self._left)} processes that asked NVML do not die: the driver blocks them; no other is started"
-            )
+        problem = self._child.start()
+        if problem is not None:
+            self._why = self._failed(problem)
             return False
-        try:
-            session = NvmlSession(mode="rounds", xids=self._with_xids)
-        except OSError as error:
-            self._give_up(f"the process that asks NVML could not be started ({error.strerror or error})")
-            return False
-        if self._closed:
-            session.close()
-            return False
-        self._session = session
         self._rows = Rows(self._host)
         self._count = None
         self._failing = {}
-        self._began = self._heard = self._well = self._clock()
-        self.starts += 1
+        self._gave, self._bare = set(), set()
+        self._heard = self._well = self._child.began
         return True
-
-    def _round(self, deadline: Deadline) -> list[Mapping[str, Any]]:
-        """All lines up to the end of the round that is asked for here; asked again where NVML has just started."""
-        session = self._session
-        if session is None:
-            return []
-        session.ask()
-        found: list[Mapping[str, Any]] = []
-        waiting = False
-        while not deadline.passed:
-            lines = session.lines(deadline)
-            found += lines
-            if session.ended or any(line.get("kind") == "unusable" for line in lines):
-                break
-            rounds = [bool(line.get("begun")) for line in lines if line.get("kind") == "round"]
-            if any(rounds):
-                break
-            waiting = waiting or bool(rounds)
-            if waiting and any(line.get("kind") == "driver" for line in found):
-                waiting = False
-                session.ask()
-        return found
 
     def _read(self, lines: list[Mapping[str, Any]]) -> Iterator[Said]:
         now, unix = self._clock(), self._now()
@@ -232,9 +190,12 @@ class NvmlSignal:
                 if isinstance(gpu, int):
                     if "error" in line:
                         self._fails(gpu, now, f"NVML says of it: {line['error']}")
+                    elif track is None and gpu not in self._gave:
+                        self._bare.add(gpu)
                     elif track is None:
-                        self._fails(gpu, now, "NVML gives neither its utilisation nor its NVLink bytes away")
+                        self._fails(gpu, now, "NVML does not tell its utilisation and NVLink bytes any more")
                     else:
+                        self._gave.add(gpu)
                         self._failing.pop(gpu, None)
             elif kind == "slow" and isinstance(gpu, int):
                 self._fails(gpu, now, f"it has not answered {line.get('call')} for {_seconds(line):.0f} s")
@@ -247,81 +208,87 @@ class NvmlSignal:
                 )
                 if xid is not None:
                     samples.append(Heard(now, unix, xid, Plane.KERNEL))
-            elif kind == "round":
-                self._cpu = _seconds(line, "cpu_seconds")
+            elif kind == "xids" and isinstance(line.get("gpus"), list):
+                self.xid_gpus = tuple(index for index in line["gpus"] if isinstance(index, int))
             elif kind == "unusable":
                 self._unusable(str(line.get("reason")), absent=bool(line.get("absent")))
         if self._failing:
             yield self._failed(self._told(samples))
         yield from samples
 
-    def _judge(self) -> Iterator[Said]:
-        """Whether the child may go on; gives it up otherwise."""
-        now, session = self._clock(), self._session
-        if session is None:
+    def _judge(self, asked: float) -> Iterator[Said]:
+        """Whether the child may go on; gives it up otherwise. `asked`: when this poll's round was."""
+        now, child = self._clock(), self._child
+        if not child.lives:
             if isinstance(self._why, Declined):
-                self._declined = self._why.reason
-            if self._why is not None:
+                yield from self._decline(self._why.reason)
+            elif self._why is not None:
                 yield self._why
-        elif session.ended:
+        elif child.ended:
             yield self._give_up("the process that asks NVML", ended=True)
         elif self._count is None:
-            waited = now - self._began
+            waited = now - child.began
             reason = f"NVML was asked to start {waited:.0f} s ago and has not answered"
             blocks = f"{reason}; after a GPU fault (Xid 79, 119) the driver blocks, see the kernel log"
             yield self._give_up(blocks) if waited > START_SECONDS else self._failed(reason)
         elif now - self._heard > self._silent_seconds:
             yield self._give_up(f"the process that asks NVML has said nothing for {now - self._heard:.0f} s")
+        elif self._heard < asked:
+            yield self._failed(f"the process that asks NVML did not answer within {now - asked:.1f} s")
         elif self._count == 0:
-            yield self._none()
+            yield from self._rest(
+                "the NVIDIA driver is loaded and shows no GPU to this process (NVIDIA_VISIBLE_DEVICES, device cgroup)"
+            )
         elif self._failing:
-            self._well = now
-            longest = now - min(since for since, _ in self._failing.values())
-            if longest > max(self._failing_seconds, self._pause):
-                yield self._give_up(f"{self._told([])}; NVML is started anew")
+            yield from self._of_failing(now)
         elif now - self._well > WELL_SECONDS:
-            self._pause = self._first_pause
+            child.well()
+        if child.lives and self._bare:
+            which = ", ".join(map(str, sorted(self._bare)[:8]))
+            yield from self._decline(
+                f"NVML gives neither utilisation nor NVLink bytes of GPU {which} away (MIG, vGPU, another one's GPU)"
+            )
+        elif child.lives and self._gave:
             self._declined = None
 
-    def _none(self) -> Said:
-        """A driver without GPUs for this process."""
-        self._end()
-        self._again = self._clock() + ABSENT_PAUSE
-        reason = "the NVIDIA driver is loaded and shows no GPU to this process (NVIDIA_VISIBLE_DEVICES, device cgroup)"
+    def _of_failing(self, now: float) -> Iterator[Said]:
+        """NVML is started anew where a GPU has failed for long, unless a former child is blocked: so would a new be."""
+        self._well = now
+        longest = now - min(since for since, _ in self._failing.values())
+        if longest > max(self._failing_seconds, self._child.pause) and not self._child.blocked():
+            self._child.give_up(rest=0.0, longer=2 * self._failing_seconds)
+            self._why = self._failed(f"{self._told([])}; NVML is started anew")
+            yield self._why
+
+    def _rest(self, reason: str) -> Iterator[Said]:
+        """There is nothing to ask here, until perhaps later."""
+        self._child.give_up(rest=ABSENT_PAUSE)
         self._why = Declined(self._clock(), Plane.HARDWARE, reason)
-        self._declined = reason
-        return self._why
+        yield from self._decline(reason)
+
+    def _decline(self, reason: str) -> Iterator[Said]:
+        """Says it where it is another than was said last."""
+        if reason != self._declined:
+            self._declined = reason
+            yield Declined(self._clock(), Plane.HARDWARE, reason)
 
     def _unusable(self, reason: str, *, absent: bool) -> None:
         if absent:
-            self._end()
-            self._again = self._clock() + ABSENT_PAUSE
+            self._child.give_up(rest=ABSENT_PAUSE)
             self._why = Declined(self._clock(), Plane.HARDWARE, f"no NVIDIA driver can be used here ({reason})")
         else:
             self._give_up(f"NVML cannot be used: {reason}")
 
     def _give_up(self, reason: str, *, ended: bool = False) -> Failed:
         """Ends the child; the next one comes after a pause."""
-        how = self._end()
+        pause = self._child.pause
+        how = self._child.give_up()
         if ended:
             reason = f"{reason} {how or 'has ended'}"
         elif how is not None:
             reason = f"{reason}; its process {how}"
-        self._again = self._clock() + self._pause
-        told = f"{reason} (tried again in {self._pause:.0f} s)"
-        self._pause = min(2 * self._pause, max(LONGEST_PAUSE, self._first_pause))
-        self._why = self._failed(told)
+        self._why = self._failed(f"{reason} (tried again in {pause:.0f} s)")
         return self._why
-
-    def _end(self) -> str | None:
-        session, self._session = self._session, None
-        self._ended_cpu, self._cpu = self._ended_cpu + self._cpu, 0.0
-        if session is None:
-            return None
-        how = session.close()
-        if not session.gone:
-            self._left.append(session)
-        return how
 
     def _fails(self, gpu: int, now: float, why: str) -> None:
         since = self._failing[gpu][0] if gpu in self._failing else now
@@ -341,6 +308,6 @@ def _count(line: Mapping[str, Any]) -> int:
     return count if isinstance(count, int) else 0
 
 
-def _seconds(line: Mapping[str, Any], key: str = "seconds") -> float:
-    value = line.get(key)
+def _seconds(line: Mapping[str, Any]) -> float:
+    value = line.get("seconds")
     return float(value) if isinstance(value, (int, float)) else 0.0
