@@ -108,17 +108,16 @@ KNOWN = tables()
 
 
 def main() -> None:
-    print(
-        f"{'page':>10} {'KiB':>6} {'filtered':>9} {'+ names':>8} {'whole':>8} {'ratio':>6} {'MiB':>5} {'of':>5} {'poll':>6}"
-    )
+    heads = ("KiB", "filtered", "+ names", "whole", "ratio", "MiB", "whole", "poll")
+    print(f"{'page':>10}" + "".join(f"{head:>9}" for head in heads))
     for name, data in (("ordinary", page(27)), ("large", page(27, 20)), ("huge", page(60, 40))):
         runs = 20 if len(data) < 1 << 20 else 4
         few, all_names = best(lambda d=data: filtered(d), runs), best(lambda d=data: filtered(d, True), runs)
         whole = best(lambda d=data: engine_page.read(Blob("x", d)), runs)
         lean, fat = peak(lambda d=data: filtered(d)), peak(lambda d=data: engine_page.read(Blob("x", d)))
         print(
-            f"{name:>10} {len(data) >> 10:6} {few:9.2f} {all_names:8.2f} {whole:8.2f} {few / whole:6.2f} "
-            f"{lean:5.2f} {fat:5.1f} {poll_cost(data):6.2f}"
+            f"{name:>10}{len(data) >> 10:9}"
+            + "".join(f"{n:9.2f}" for n in (few, all_names, whole, few / whole, lean, fat, poll_cost(data)))
         )
 
 
