@@ -27,7 +27,7 @@ from rankmuster.watch.progress.model import Event, ProgressModel
 from rankmuster.watch.progress.settings import DEFAULTS
 from rankmuster.watch.progress.window import Window
 from rankmuster.watch.replay.run import captured, day, inject, replay
-from rankmuster.watch.replay.synthetic import EngineKind, Plan, StopKind, moments
+from rankmuster.watch.replay.synthetic import RETRY_FAILS, EngineKind, Plan, StopKind, moments
 from rankmuster.watch.replay.traffic import Traffic, requests, seconds_of
 
 BOTH = frozenset({Plane.ENGINE, Plane.HARDWARE})
@@ -81,17 +81,23 @@ def stops(traffic: Traffic, engine: EngineKind, planes: frozenset[Plane], count:
                     "visible": result.visible,
                     "named": result.named,
                     "starting": result.starting,
+                    "silent": result.silent,
                 }
             )
     return found
 
 
+def judged(row: dict[str, Any]) -> bool:
+    """Whether the watch could tell: its planes can show the stop, one of them answered, and it was no start."""
+    return row["visible"] and not row["starting"] and not row["silent"]
+
+
 def table(rows: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
-    """Per signals and `by`: what was seen of the stops that the planes can show, those before a first token apart."""
+    """Per signals and `by`: what was seen of the stops that the watch could tell; the others are counted by why not."""
     found = []
     for key in sorted({(row["signals"], row[by]) for row in rows}):
         here = [row for row in rows if (row["signals"], row[by]) == key]
-        seen = [row for row in here if row["visible"] and not row["starting"]]
+        seen = [row for row in here if judged(row)]
         seconds = np.array([row["seconds"] if row["seconds"] is not None else np.inf for row in seen])
         names = [row["named"] for row in seen if row["named"] is not None]
         found.append(
@@ -101,6 +107,7 @@ def table(rows: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
                 "injected": len(here),
                 "not_visible_to_these_planes": sum(not row["visible"] for row in here),
                 "before_first_token": sum(row["visible"] and row["starting"] for row in here),
+                "no_plane_answered": sum(row["visible"] and not row["starting"] and row["silent"] for row in here),
                 "judged": len(seen),
                 "within_15_s": round(float(np.mean(seconds <= 15)), 4) if len(seen) else None,
                 "seconds_p50_p95_max": [
@@ -199,10 +206,11 @@ def main() -> None:
         rows = [row for future in injected for row in future.result()]
         result["stops_by_traffic"] = table(rows, "traffic")
         result["stops_by_kind"] = table(rows, "stop")
-        usable = [row for row in rows if row["visible"] and not row["starting"]]
+        usable = [row for row in rows if judged(row)]
         quick = [row["seconds"] is not None and row["seconds"] <= 15 for row in usable]
         result["stops_within_15_s"] = round(sum(quick) / max(len(quick), 1), 4)
         result["stops_judged"] = len(quick)
+        result["assumed"] = {"scrape_retry_fails": RETRY_FAILS, "seconds_between_gpu_samples": DEFAULTS.sample_seconds}
         result["days"] = [future.result() for future in days]
         result["false_alarms"] = sum(one["false_alarms"] for one in result["days"])
     if given.cases is not None:

@@ -26,8 +26,10 @@ class Moves(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """`frozen`: seconds at the end in which nothing moved. `last_advance`: when something last did, unix seconds.
+    """`frozen`: seconds at the end in which nothing moved though requests were there.
 
+    `last_advance`: when something last did, unix seconds; `advanced_after`: the page before that one, so that it was
+    between these two.
     `name`, `identity`: what tells it from other engines of the instance, in words and as `Series` has it.
     `recent`, `before`: step units per second at the end and earlier, None where not enough pages tell.
     `gauges_moved`: gauges changed lately, while the counters stood still (a long prefill does that).
@@ -50,6 +52,7 @@ class EngineState:
     fresh: bool = True
     name: str = ""
     identity: tuple[str, str, str] = ("", "", "")
+    advanced_after: float | None = None
 
 
 SECONDARY = ("prompt", "prefill")
@@ -153,6 +156,7 @@ def _state(context: Context, one: Series) -> EngineState:
         quiet <= max(limits.tail_seconds, limits.late_gaps * ordinary),
         one.name,
         one.identity,
+        points[since - 1].time if advances else None,
     )
 
 

@@ -137,9 +137,11 @@ def _by_engine(
     if frozen and engine.moves is not Moves.ADVANCING:
         return None
     if frozen and engine.last_advance is not None:
-        # Spinning that began after the last advance: a stop that the pages are too short to show.
+        # Spinning that began after the last advance: a stop that the pages are too short to show. A page tells of an
+        # advance, and not when it was since the page before.
+        latest = min(engine.last_advance - limits.tail_seconds, engine.advanced_after or engine.last_advance)
         since = max(state.since or 0.0 for state in seen.states.values() if state.doing is Doing.SPINNING)
-        if since >= engine.last_advance - limits.tail_seconds:
+        if since >= latest:
             return None
     if engine.moves is Moves.IDLE:
         return ProgressView(Progress.IDLE, True, (Plane.ENGINE,), engine.text, notes)

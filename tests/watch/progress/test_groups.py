@@ -138,6 +138,7 @@ def test_the_engine_that_stops_beside_one_that_works_has_its_idle_rank_named() -
     assert judged.state is Progress.STOPPED
     assert judged.stops == 1
     assert "vllm engine 1" in judged.reason
+    assert [(one.rank, one.role.value) for one in judged.suspects] == [(3, "culprit"), (2, "victim")]
 
 
 def poll(at: float, counts: tuple[int, ...]) -> RasPoll:

@@ -43,6 +43,16 @@ def test_a_wall_clock_that_is_set_neither_ages_evidence_nor_makes_it_young(jump:
     assert track.time[-1] == pytest.approx(WALL + jump + 95.0)
 
 
+def test_samples_that_were_taken_before_the_clock_was_set_are_not_of_the_future() -> None:
+    window = Window(DEFAULTS)
+    fill(window, 10)
+    window.feed(50.0, WALL + 50 - 7200, sample(WALL + 48, 0, 50.0, 10_000.0))
+    fill(window, 2, start=55.0, wall=WALL - 7200)
+    (track,) = window.evidence(60.0).of(GpuTrack)
+    assert track.time[-1] == pytest.approx(WALL - 7200 + 60)
+    assert np.allclose(np.diff(track.time), 5.0)
+
+
 def test_what_is_older_than_the_window_is_dropped() -> None:
     window = Window(DEFAULTS)
     fill(window, 1000)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rankmuster.diagnose import engine_state
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.engine_state import Moves
 from rankmuster.diagnose.finding import Finding, accuse, verb
 from rankmuster.diagnose.spin import Doing, Picture, picture, rates
 from rankmuster.model.fault import Confidence, Scope, Subkind
@@ -30,7 +31,7 @@ def detect(context: Context) -> list[Finding]:
     load = min(seen.states[rank].sm_percent for rank in spinning)
     what = f"{ranks_text(spinning).capitalize()}: GPU at {load:.0f} % with frozen link counters for {seconds:.0f} s"
     moving = seen.ranks(Doing.MOVING)
-    if moving:
+    if moving and not _others_work(context):
         statement = f"{what}; yet bytes move on {ranks_text(moving)}: not a stop of all"
         return [*found, Finding(NAME, Plane.HARDWARE, statement, sources)]
     if seconds < context.limits.hardware_seconds:
@@ -61,6 +62,12 @@ def detect(context: Context) -> list[Finding]:
         at=max((since for rank in spinning if (since := seen.states[rank].since) is not None), default=None),
     )
     return [*found, Finding(NAME, Plane.HARDWARE, statement, sources, accusation)]
+
+
+def _others_work(context: Context) -> bool:
+    """Whether one engine of several stands while the others work: what moves is theirs, and none has reason to rest."""
+    moves = {state.moves for state in engine_state.states(context)}
+    return Moves.STALLED in moves and moves <= {Moves.STALLED, Moves.ADVANCING, Moves.SLOW}
 
 
 def _moved_before(context: Context, spinning: tuple[int, ...]) -> bool:

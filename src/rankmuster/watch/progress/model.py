@@ -13,6 +13,7 @@ from rankmuster.diagnose.thresholds import DEFAULTS as DIAGNOSE
 from rankmuster.model.fault import Confidence, Progress
 from rankmuster.model.plane import Plane, PlaneReport
 from rankmuster.model.verdict import Suspect, Verdict
+from rankmuster.watch.progress.exchange import exchanging
 from rankmuster.watch.progress.groups import Groups
 from rankmuster.watch.progress.look import LookResult
 from rankmuster.watch.progress.pauses import Pauses
@@ -161,6 +162,7 @@ class ProgressModel:
         self._incarnation += 1
         self._groups.clear()
         self._worked = False
+        self._moving_since = None
         self._loaded_since = None
         self._resumed = None
         self._gone = False
@@ -170,12 +172,14 @@ class ProgressModel:
         return None if first else Event.RESTARTED
 
     def _steady(self, now: float, view: LookResult) -> None:
-        """Without an engine's counters, work that goes on for long is no warm-up."""
-        if view.engine_expected or view.progress is not Progress.ADVANCING:
+        """Without an engine's counters, work that goes on for long is no warm-up; the loading of weights is none."""
+        if self._worked:
+            return
+        if view.engine_expected or view.progress is not Progress.ADVANCING or not exchanging(view.tracks.values()):
             self._moving_since = None
             return
         self._moving_since = now if self._moving_since is None else self._moving_since
-        self._worked = self._worked or now - self._moving_since >= self._settings.steady_seconds
+        self._worked = now - self._moving_since >= self._settings.steady_seconds
 
     def _wanted(self, now: float, view: LookResult) -> tuple[Progress, str]:
         """The state that this look speaks for, and why."""

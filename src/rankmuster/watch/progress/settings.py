@@ -19,6 +19,14 @@ class WatchSettings:
     """Intervals between looks in which nothing moves before that is a stop. One would be every pause that two scrapes
     meet; three would miss the 15 s."""
 
+    samples_per_look: int = 2
+    """GPUs are sampled this often in a period, so that one sample that fails or comes at a bad moment costs half a
+    period. Their counters cost far less to read than a metrics page."""
+
+    still_samples: int = 3
+    """Intervals between two samples in which GPUs spin and no byte moves before that is a stop: 7.5 s at the defaults.
+    The GPU waits for nothing else for so long: collectives take milliseconds, and the pause between two is idle."""
+
     jitter: float = 0.1
     """Part of a period by which looks may come early: two intervals of 4.6 s count as two periods."""
 
@@ -66,9 +74,10 @@ class WatchSettings:
     first_step_seconds: float = 120.0
     """How long the first request of a start may take to its first token: kernels are compiled for it."""
 
-    steady_seconds: float = 60.0
-    """Where no engine is scraped, how long bytes must move without a break before a start counts as over: warm-up moves
-    them for seconds."""
+    steady_seconds: float = 30.0
+    """Where no engine is scraped, how long GPUs must exchange bytes without a break before a start counts as over.
+    Loading of weights exchanges none, a profile run does for seconds; a capture of graphs may take longer, and after it
+    the engine is up."""
 
     undecided_looks: int = 2
     """Looks in a row that must say stopped where they rest on waiting alone, not on anything that was seen to stand
@@ -92,15 +101,39 @@ class WatchSettings:
     habit_most_seconds: float = 120.0
     """... and after this in any case."""
 
+    @classmethod
+    def of(cls, period: float) -> WatchSettings:
+        """The defaults for another period (seconds): windows hold as many looks, and nothing is forgotten earlier."""
+        given = cls()
+        scale = max(period / given.period, 1.0)
+        return replace(
+            given,
+            period=period,
+            window_seconds=given.window_seconds * scale,
+            poll_seconds=given.poll_seconds * scale,
+            line_seconds=given.line_seconds * scale,
+            hold_seconds=given.hold_seconds * scale,
+        )
+
+    @property
+    def sample_seconds(self) -> float:
+        """Seconds between two samples of the GPUs."""
+        return self.period / self.samples_per_look
+
     def thresholds(self, habit: float = 0.0) -> Thresholds:
-        """Those of `diagnose` for looks at this period; `habit`: seconds of this instance's longest ordinary pauses."""
-        still = self.still_looks * self.period * (1 - self.jitter)
+        """Those of `diagnose` for looks at this period; `habit`: seconds of this instance's longest ordinary pauses.
+
+        Looks that follow each other faster show a stop sooner, and no sooner than `diagnose` believes one.
+        """
+        still = max(self.still_looks * self.period * (1 - self.jitter), DIAGNOSE.stall_seconds)
+        spinning = max(self.still_samples * self.sample_seconds * (1 - self.jitter), DIAGNOSE.hardware_seconds)
         return replace(
             DIAGNOSE,
             stall_seconds=max(still, min(self.habit_factor * habit, self.habit_most_seconds)),
             # A counter that moves at every scrape has the period for its ordinary gap, whatever its steps take.
             stall_gaps=self.still_looks * (1 - self.jitter),
-            hardware_seconds=still,
+            hardware_seconds=spinning,
+            # Samples may come once a look only (an exporter's page): two intervals of those are long enough.
             hardware_samples=self.still_looks + 1,
         )
 

@@ -74,7 +74,7 @@ class Window:
         if isinstance(observation, EnginePage):
             self._take_page(now, observation)
         elif isinstance(observation, GpuTrack):
-            self._tracks.add(observation, now - unix_now)
+            self._tracks.add(observation, self._shift(now, unix_now, observation))
             plane = Plane.HARDWARE
         elif isinstance(observation, RasPoll):
             self._polls.append((_asked(now, unix_now, observation), observation))
@@ -91,6 +91,12 @@ class Window:
             plane = Plane.ENGINE
         if plane is not None:
             self._spoke[plane] = max(now, self._spoke.get(plane, now))
+
+    def _shift(self, now: float, unix_now: float, track: GpuTrack) -> float:
+        """What to add to a sample's times. None was taken after it was heard of: the clock was set in between."""
+        shift = now - unix_now
+        ahead = float(track.time[-1]) + shift - now if len(track.time) else 0.0
+        return shift - ahead if ahead > self._settings.jump_seconds else shift
 
     def fail(self, now: float, plane: Plane, reason: str) -> None:
         """Notes that a plane was asked in vain at `now` (monotonic seconds): it is silent, and nothing has stopped."""

@@ -89,7 +89,8 @@ class Injected:
     """One stop. `seconds`: from when it held up a request to the event, None where none came within `patience`.
 
     `early`: an alarm came before the fault. `visible`: whether the planes that were watched could show it at all.
-    `named`: whether the culprit was named, None where the fault has none. `starting`: the incarnation had not produced
+    `silent`: no plane that can show it answered within 15 s of it, so that nobody could tell. `named`: whether the
+    culprit was named, None where the fault has none. `starting`: the incarnation had not produced
     a token yet, so that a stop and a start look alike for a while.
     """
 
@@ -98,6 +99,11 @@ class Injected:
     visible: bool
     named: bool | None
     starting: bool
+    silent: bool = False
+
+
+BAR_SECONDS = 15.0
+"""Within which a stop is to be told."""
 
 
 def inject(plan: Plan, seed: int, patience: float = 45.0, settings: WatchSettings = DEFAULTS) -> Injected | None:
@@ -124,7 +130,10 @@ def inject(plan: Plan, seed: int, patience: float = 45.0, settings: WatchSetting
     plan = replace(plan, looks_from=max(begins - warm, 0.0))
     ticks = seconds_of(plan.traffic, arrivals, length, np.random.default_rng(seed + 1), fault_at)
     early = False
-    for one in replay(moments(plan, ticks, np.random.default_rng(seed + 2)), plan.planes, settings):
+    visible = _visible(plan, shown)
+    taken = list(moments(plan, ticks, np.random.default_rng(seed + 2)))
+    silent = bool(visible) and not _answered(visible, [m for m in taken if begins < m.now <= begins + BAR_SECONDS])
+    for one in replay(taken, plan.planes, settings):
         if one.judgement.event is not Event.STOPPED:
             continue
         if one.now < begins:
@@ -132,15 +141,21 @@ def inject(plan: Plan, seed: int, patience: float = 45.0, settings: WatchSetting
             continue
         culprits = [suspect.rank for suspect in one.judgement.suspects if suspect.role.value == "culprit"]
         named = None if plan.stop in (StopKind.LINK, StopKind.ENGINE) else culprits == [plan.culprit]
-        return Injected(one.now - begins, early, _visible(plan, shown), named, starting)
-    return Injected(None, early, _visible(plan, shown), None, starting)
+        return Injected(one.now - begins, early, bool(visible), named, starting, silent)
+    return Injected(None, early, bool(visible), None, starting, silent)
 
 
-def _visible(plan: Plan, shown: int | None) -> bool:
-    """Whether these planes can show this stop: an engine's gauges follow its steps, GPUs spin in most kinds."""
-    by_engine = Plane.ENGINE in plan.planes and bool(shown) and plan.engine is not EngineKind.SGLANG_OLD
-    by_hardware = Plane.HARDWARE in plan.planes and plan.stop is not StopKind.ENGINE
-    return by_engine or by_hardware
+def _visible(plan: Plan, shown: int | None) -> frozenset[Plane]:
+    """The planes that can show this stop: an engine's gauges follow its steps, GPUs spin in most kinds."""
+    by_engine = bool(shown) and plan.engine is not EngineKind.SGLANG_OLD
+    by_hardware = plan.stop is not StopKind.ENGINE
+    able = {plane for plane, can in ((Plane.ENGINE, by_engine), (Plane.HARDWARE, by_hardware)) if can}
+    return plan.planes & able
+
+
+def _answered(planes: frozenset[Plane], looks: list[Moment]) -> bool:
+    """Whether any of these planes answered at any of these looks."""
+    return any(plane not in look.failures for look in looks for plane in planes)
 
 
 def captured(evidence: Evidence, period: float = DEFAULTS.period) -> Iterator[Moment]:

@@ -59,6 +59,13 @@ class Plan:
     looks_from: float = 0.0
 
 
+LOADING_TX = 0.05
+"""Of the bytes that come over PCIe while weights are loaded, those that leave: requests for them."""
+
+RETRY_FAILS = 0.25
+"""How often the one immediate retry of a scrape fails too, outages aside: what made it fail (a busy server, a full
+queue) often lasts. An assumption, and no measurement; in an outage every retry fails."""
+
 EPOCH = 1.79e9
 """The wall clock at the beginning."""
 
@@ -67,35 +74,43 @@ def moments(plan: Plan, seconds: Iterator[Second], rng: Generator) -> Iterator[M
     """One a look, a period apart but for jitter, from what each second was."""
     ranks = plan.ranks
     nvlink = np.zeros(ranks)
-    pcie = np.zeros(ranks)
+    pcie_tx, pcie_rx = np.zeros(ranks), np.zeros(ranks)
     wall = EPOCH
     due = plan.looks_from + float(rng.uniform(0, plan.period))
     outage_until = 0.0
+    failing = 0.05 if plan.traffic is Traffic.SCRAPE_FAILURE else 0.002
     told = 0
+    between: list[_Sample] = []
+    between_due = due - plan.period / 2
     for second in seconds:
         spin = _doing(plan, second, rng)
         nvlink += spin.nvlink
-        pcie += spin.pcie
+        pcie_rx += spin.pcie
+        pcie_tx += spin.pcie * (LOADING_TX if second.stage is Stage.LOADING else 1.0)
+        if second.at >= between_due:
+            # GPUs are sampled twice a look.
+            if Plane.HARDWARE in plan.planes and rng.random() >= failing / 4:
+                between = [_Sample(between_due, spin.sm, nvlink.copy(), pcie_tx.copy(), pcie_rx.copy())]
+            between_due += plan.period
         if second.at < due:
             continue
         # What a second did is in its counters at its end: that is when they are read.
         now = due + float(abs(rng.normal(0, 0.03)))
         due += plan.period
         failures: list[Plane] = []
-        failing = 0.002
         if plan.traffic is Traffic.SCRAPE_FAILURE:
-            failing = 0.05
             if rng.random() < 0.002:
                 outage_until = now + float(rng.uniform(30, 400))
             if rng.random() < 0.001:
                 # A wall clock that is set, by hours.
                 wall += float(rng.uniform(-7200, 7200))
+        samples, between = between, []
         seen: list[object] = []
         if second.incarnation != told and second.stage is not Stage.DOWN:
             told = second.incarnation
             seen.append(_facts(plan, second, wall))
         if Plane.ENGINE in plan.planes:
-            failed = second.stage is not Stage.SERVING or now < outage_until or rng.random() < failing
+            failed = second.stage is not Stage.SERVING or now < outage_until or rng.random() < failing * RETRY_FAILS
             if failed:
                 failures.append(Plane.ENGINE)
             else:
@@ -105,19 +120,35 @@ def moments(plan: Plan, seconds: Iterator[Second], rng: Generator) -> Iterator[M
             if rng.random() < failing / 4:
                 failures.append(Plane.HARDWARE)
             else:
-                seen += _tracks(plan, second, spin.sm, nvlink, pcie, wall + now)
+                samples.append(_Sample(now, spin.sm, nvlink, pcie_tx, pcie_rx))
+            for sample in samples:
+                seen += _tracks(plan, second, sample, wall)
         if told:
             seen.append(_node(plan, second, wall + now))
         yield Moment(now, wall + now, tuple(seen), tuple(failures))
+
+
+Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """Of all GPUs at `at` (monotonic seconds): SM utilisation, and the counters, in KiB."""
+
+    at: float
+    sm: Floats
+    nvlink: Floats
+    pcie_tx: Floats
+    pcie_rx: Floats
 
 
 @dataclass(frozen=True, slots=True)
 class _Doing:
     """Per GPU: SM utilisation at the end of the second, KiB over NVLink and PCIe in it."""
 
-    sm: np.ndarray[tuple[int], np.dtype[np.float64]]
-    nvlink: np.ndarray[tuple[int], np.dtype[np.float64]]
-    pcie: np.ndarray[tuple[int], np.dtype[np.float64]]
+    sm: Floats
+    nvlink: Floats
+    pcie: Floats
 
 
 def _doing(plan: Plan, second: Second, rng: Generator) -> _Doing:
@@ -171,16 +202,9 @@ def _page(kind: EngineKind, second: Second, at: float) -> EnginePage:
     return EnginePage("engine/server", unix(at), kind.value.partition("-")[0], (stream,))
 
 
-def _tracks(
-    plan: Plan,
-    second: Second,
-    sm: np.ndarray[tuple[int], np.dtype[np.float64]],
-    nvlink: np.ndarray[tuple[int], np.dtype[np.float64]],
-    pcie: np.ndarray[tuple[int], np.dtype[np.float64]],
-    at: float,
-) -> list[GpuTrack]:
+def _tracks(plan: Plan, second: Second, sample: _Sample, wall: float) -> list[GpuTrack]:
     unknown = np.array([np.nan])
-    time = np.array([at])
+    time = np.array([wall + sample.at])
     there = second.stage is not Stage.DOWN
     return [
         GpuTrack(
@@ -190,14 +214,14 @@ def _tracks(
             uuid=f"GPU-{gpu}",
             bus_id=None,
             time=time,
-            sm_percent=sm[gpu : gpu + 1],
+            sm_percent=sample.sm[gpu : gpu + 1],
             memory_percent=unknown,
             power_w=unknown,
             clock_mhz=unknown,
-            nvlink_tx_kib=nvlink[gpu : gpu + 1].copy(),
-            nvlink_rx_kib=nvlink[gpu : gpu + 1].copy(),
-            pcie_tx_kib=pcie[gpu : gpu + 1].copy(),
-            pcie_rx_kib=pcie[gpu : gpu + 1].copy(),
+            nvlink_tx_kib=sample.nvlink[gpu : gpu + 1].copy(),
+            nvlink_rx_kib=sample.nvlink[gpu : gpu + 1].copy(),
+            pcie_tx_kib=sample.pcie_tx[gpu : gpu + 1].copy(),
+            pcie_rx_kib=sample.pcie_rx[gpu : gpu + 1].copy(),
             rdma_tx_kib=unknown,
             rdma_rx_kib=unknown,
             pids=((_pid(second, gpu),) if there else (),),
