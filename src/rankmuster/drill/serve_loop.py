@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rankmuster.drill.batch import Batch, Work
+from rankmuster.drill.faults import Deed
 from rankmuster.drill.ledger import Ledger
 from rankmuster.drill.orders import Orders
 from rankmuster.drill.plan import LEDGER, ORDERS, Backend, Control, JobPlan, Serving
@@ -29,6 +30,8 @@ LOAD_POLL = 0.1
 """Seconds between two pieces: a disk that gives 640 MB/s."""
 EARLIEST = 0.5
 """Part of the loading time after which the fastest rank has its weights and waits for the others."""
+WITHIN_STEP = (Deed.SKIP, Deed.WRONG_SIZE, Deed.NO_SEND)
+"""Faults that are made within a step, and not between two."""
 IDLE_POLL = 0.02
 """Seconds between two looks of the scheduler for a request that is due."""
 
@@ -124,8 +127,10 @@ class ServeLoop(RankSteps):
 
     def _work(self, work: Work, number: int, graph: Any) -> None:
         """One step. Only decoding is replayed; prompts are of all lengths."""
-        deed = self.due(number)
-        if graph is None or work is Work.PREFILL:
+        eager = graph is None or work is Work.PREFILL
+        # What is made within a step waits for one that is not replayed.
+        deed = self.due(number) if eager or self.fault.deed not in WITHIN_STEP else None
+        if eager:
             self.step(deed)
         elif deed is None:
             graph.replay()
