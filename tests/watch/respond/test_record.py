@@ -74,6 +74,10 @@ def test_the_newest_response_counts_and_an_end_outlasts_a_beginning() -> None:
     assert past is not None
     assert (past.number, past.at, past.folder, past.ended) == (2, 9.0, "folder-2", False)
     assert past.steps["collect"].phase is Phase.ENDED
+    left = replace(entry(2, "diagnose", Phase.ENDED), ending=StepEnding.NOT_DONE)
+    past = past_of((*entries, left, entry(2, "diagnose", Phase.BEGUN)), KEY)
+    assert past is not None
+    assert past.steps["diagnose"].phase is Phase.BEGUN
     assert past_of(entries, replace(KEY, host="another")) is None
 
 
@@ -102,6 +106,8 @@ def test_what_the_end_of_collect_means(tmp_path: Path) -> None:
     killed = collect_ended(Ran(-9, 36.0, late=True), bundle, 30)
     assert killed.ending is StepEnding.TIMED_OUT
     assert f"{bundle} holds what it had taken" in killed.text
+    left = collect_ended(Ran(-15, 0.2, late=True, hurried=True), None, 30)
+    assert left.text == "not done: the watch is ending; the next one does it, if the instance has still stopped by then"
     assert collect_ended(Ran(-11, 1.0), None, 30).text.startswith("failed: rankmuster collect ended with signal 11")
 
 

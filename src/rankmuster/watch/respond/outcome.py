@@ -58,6 +58,9 @@ class Ended:
         return f"{word}: {self.note}" if self.note else word
 
 
+ENDING = "the watch is ending; the next one does it, if the instance has still stopped by then"
+"""Why a step was left to the next watch."""
+
 OFF = Ended(StepEnding.OFF)
 WAITING = Ended(StepEnding.WAITING, "its turn has not come")
 RUNNING = Ended(StepEnding.RUNNING)

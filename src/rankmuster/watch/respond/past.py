@@ -78,7 +78,8 @@ def past_of(entries: Iterable[Entry], key: Key) -> Past | None:
             newest = {}
             number, at, folder = entry.number, entry.time, entry.folder
         earlier = newest.get(entry.step)
-        if earlier is None or earlier.phase is Phase.BEGUN:
+        # What was left to the next watch has not been done.
+        if earlier is None or earlier.phase is Phase.BEGUN or earlier.ending is StepEnding.NOT_DONE:
             newest[entry.step] = entry
     return Past(number, at, folder, newest) if number else None
 

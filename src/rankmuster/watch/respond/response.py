@@ -18,7 +18,7 @@ from rankmuster.report.inert import plain
 from rankmuster.watch.respond import hooks, steps
 from rankmuster.watch.respond.journal import Hold, Journal, NotRecorded, hold
 from rankmuster.watch.respond.notice import StopNotice
-from rankmuster.watch.respond.outcome import OFF, RUNNING, WAITING, Ended, HookEnded, StepEnding, StopOutcome
+from rankmuster.watch.respond.outcome import ENDING, OFF, RUNNING, WAITING, Ended, HookEnded, StepEnding, StopOutcome
 from rankmuster.watch.respond.past import STOP, Entry, Key, Past, Phase
 from rankmuster.watch.respond.places import (
     TOLD,
@@ -33,8 +33,6 @@ from rankmuster.watch.respond.places import (
 from rankmuster.watch.respond.steps import COLLECT_GRACE, COLLECT_MARGIN, Means
 from rankmuster.watch.respond.told import body
 from rankmuster.watch.respond.views import as_json, view_of
-
-ENDING = "the watch is ending; the next one does it, if the instance has still stopped by then"
 
 
 class Response:
@@ -212,6 +210,8 @@ class Response:
     def _once(self, step: str, do: Callable[[], Ended]) -> Ended:
         """Does it unless it was ever begun, and writes down before that it is, and after that how it ended."""
         seen = self._past.steps.get(step) if self._past is not None else None
+        if seen is not None and seen.ending is StepEnding.NOT_DONE:
+            seen = None
         if seen is not None and seen.phase is Phase.ENDED and seen.ending is not None:
             return Ended(seen.ending, seen.note, seen.status, seen.seconds, repeated=True)
         if seen is not None:

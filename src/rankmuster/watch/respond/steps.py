@@ -17,7 +17,7 @@ from rankmuster.watch.config import WatchConfig
 from rankmuster.watch.respond.child import Ran, environment, run_child
 from rankmuster.watch.respond.log import last_words, write_log
 from rankmuster.watch.respond.notice import StopNotice
-from rankmuster.watch.respond.outcome import Ended, StepEnding
+from rankmuster.watch.respond.outcome import ENDING, Ended, StepEnding
 from rankmuster.watch.respond.places import BUNDLE, REPORT, VERDICT, Unreadable, find_bundle, read_verdict
 
 COLLECT_MARGIN = 10.0
@@ -101,6 +101,8 @@ def collect_ended(ran: Ran, bundle: Path | None, allowed: float) -> Ended:
         note = "it was told to finish, since the watch ends" if ran.hurried else ""
         note = note or (f"it was told to finish after {allowed:.0f} s" if ran.late else "")
         return Ended(StepEnding.DONE, note, ran.status, ran.seconds)
+    if ran.hurried and bundle is None:
+        return Ended(StepEnding.NOT_DONE, ENDING, ran.status, ran.seconds)
     if ran.late:
         why = "the watch ended" if ran.hurried else f"it had not ended within {allowed:.0f} s"
         return Ended(StepEnding.TIMED_OUT, f"{why}, and was ended{there}", ran.status, ran.seconds)
@@ -122,9 +124,11 @@ def diagnose_ended(ran: Ran, verdict: Path, allowed: float) -> Ended:
     """What the process's end means."""
     if ran.problem:
         return Ended(StepEnding.FAILED, f"rankmuster diagnose: {ran.problem}", None, ran.seconds)
+    if ran.hurried:
+        return Ended(StepEnding.NOT_DONE, ENDING, ran.status, ran.seconds)  # it only reads: doing it again is no harm
     if ran.late:
-        why = "the watch ended" if ran.hurried else f"it had not ended within {allowed:.0f} s"
-        return Ended(StepEnding.TIMED_OUT, f"{why}, and was ended", ran.status, ran.seconds)
+        what = f"it had not ended within {allowed:.0f} s, and was ended"
+        return Ended(StepEnding.TIMED_OUT, what, ran.status, ran.seconds)
     if ran.status not in (0, 1, 2):
         note = f"rankmuster diagnose ended with {_status(ran.status)} ({last_words(ran) or 'it said nothing'})"
         return Ended(StepEnding.FAILED, note, ran.status, ran.seconds)
