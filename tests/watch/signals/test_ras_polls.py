@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from rankmuster.evidence.bundle import load
 from rankmuster.model.fault import Phase, Progress
 from rankmuster.model.plane import Plane
 from rankmuster.model.ras import RasPoll
+from rankmuster.watch.signals.ras_events import RasEventsSignal
 from rankmuster.watch.signals.signal import Declined, Failed, Heard
 
 ERAS = fake_server.ERAS
@@ -262,3 +264,38 @@ def test_an_instance_without_nccl_or_without_living_ranks_has_no_ras(tmp_path):
         place.access.retarget(replace(place.target, processes=dead))
         assert isinstance(place.poll()[0], Declined)
     assert server.connections == 0
+
+
+def test_a_network_that_may_not_be_entered_is_said_and_nobody_is_asked(tmp_path):
+    with FakeServer(era("2.29.2")) as server:
+        place = Place(tmp_path, server.port, release="2.29.2")
+        (place.stage.proc / "71" / "ns").mkdir()
+        (place.stage.proc / "71" / "ns" / "net").write_text("no namespace, and not ours")
+        (said,) = place.poll()
+        assert place.poll() == []
+        (also,) = RasEventsSignal(place.access, 5.0).poll(Deadline.after(5))
+    assert isinstance(said, Declined)
+    assert isinstance(also, Declined)
+    assert "network namespace" in said.reason
+    assert server.connections == 0
+
+
+def test_a_report_that_is_longer_than_a_watch_reads_is_given_up(tmp_path):
+    served = replace(era("2.29.2"), json=era("2.29.2").json + b" " * (3 << 20))
+    with FakeServer(served) as server:
+        (said,) = Place(tmp_path, server.port, release="2.29.2").poll()
+    assert isinstance(said, Failed)
+    assert "longer" in said.reason
+
+
+def test_polls_and_events_at_once_read_the_release_once(tmp_path):
+    with FakeServer(era("2.30.7")) as server:
+        place = Place(tmp_path, server.port, release="2.30.7")
+        events = RasEventsSignal(place.access, 5.0)
+        with ThreadPoolExecutor(2) as pool:
+            asked = pool.submit(place.poll)
+            heard = pool.submit(lambda: list(events.poll(Deadline.after(5))))
+            assert isinstance(asked.result()[0], Heard)
+            assert not [one for one in heard.result() if not isinstance(one, Heard)]
+        events.close()
+    assert server.violations == []
