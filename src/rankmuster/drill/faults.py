@@ -156,14 +156,20 @@ register(
         "no_send",
         "one rank leaves out a send for which the next one waits, and goes on",
         When.ARMED,
-        _both(
-            Truth(
+        {
+            Backend.NCCL: Truth(
                 (_DESYNC,),
                 Naming.MAY,
                 why="the next rank stands in its receive and is missing in the collective that follows; that its peer "
                 "never sent shows where sends are recorded with both ends",
-            )
-        ),
+            ),
+            Backend.GLOO: Truth(
+                (_DESYNC, FaultClass.INCONCLUSIVE),
+                Naming.MAY,
+                why="gloo's recorder has no entry of a receive that still waits (torch 2.13): the next rank is seen to be "
+                "missing in a collective, with a gap of one operation before it",
+            ),
+        },
         deed=Deed.NO_SEND,
     )
 )
