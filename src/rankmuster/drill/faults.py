@@ -166,8 +166,8 @@ register(
             Backend.GLOO: Truth(
                 (_DESYNC, FaultClass.INCONCLUSIVE),
                 Naming.MAY,
-                why="gloo's recorder has no entry of a receive that still waits (torch 2.13): the next rank is missing in "
-                "a collective, and nothing shows why",
+                why="gloo's recorder has no entry of a receive that still waits (torch 2.13): the next rank is missing "
+                "in a collective, and nothing shows why",
             ),
         },
         deed=Deed.NO_SEND,
