@@ -73,7 +73,7 @@ def read(text: str | bytes) -> BundleCounts:
             for one in found["calls"]
         )
         return BundleCounts(calls, int(found["asked"]), int(found["taken"]))
-    except (KeyError, TypeError, AttributeError, RecursionError, OverflowError, UnicodeDecodeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError(f"these are no counts of a bundle ({type(error).__name__}: {error})") from error
 
 
