@@ -54,7 +54,8 @@ def run_fault(order: WatchOrder, fault: Fault, run: int, folder: Path) -> WatchR
             made = _monotonic(job.fault_at or time.time())
             look = watcher.until(_tells, order.told_seconds, since=made)
             effect = max(_last_step(job.steps_file), begun)
-            if look is not None and order.verdicts:
+            # Of an instance that is gone nothing is collected.
+            if look is not None and order.verdicts and look.state == Progress.STOPPED.value:
                 watcher.until(_answered, VERDICT_SECONDS, since=made)
             found = replace(
                 blank,
