@@ -210,6 +210,22 @@ def test_helpers_that_come_and_go_change_nothing_and_start_no_search(node):
     assert finder.searches <= searches + 1
 
 
+def test_the_watchs_own_children_are_no_instance(node):
+    """In a pod they have the instance's variables, and are there before the engine is."""
+    environ = {"RANKMUSTER_INSTANCE": "llm-7"}
+    node.fake.add(50, 1, ["/v/bin/python", "/v/bin/rankmuster", "watch"], environ)
+    node.fake.add(51, 50, ["/v/bin/python", "-I", "-c", "from rankmuster.collect.node.nvml_child import main"], environ)
+    node.fake.add(52, 50, ["/v/bin/python", "-m", "rankmuster.cli.main", "collect", "--pid", "103"], environ)
+    finder = node.finder()
+    assert node.look(finder).current == ()
+    node.serve(100, RANKMUSTER_INSTANCE="llm-7")
+    for _ in range(8):
+        last = node.look(finder, 5)
+    (current,) = last.current
+    assert current.name == "llm-7"
+    assert not {50, 51, 52} & {one.pid for one in current.processes}
+
+
 def test_a_probe_in_python_every_ten_seconds_is_no_reason_for_a_search_each_time(node):
     node.serve(100)
     finder = node.finder()

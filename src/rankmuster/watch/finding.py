@@ -21,7 +21,7 @@ from rankmuster.collect.machine import Machine
 from rankmuster.collect.node.nvml_session import Listed, listed
 from rankmuster.collect.proc import NotAllowed, Proc
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
-from rankmuster.watch.finding_known import GONE, Key, Known, in_common, key, looked, merged, over, shape
+from rankmuster.watch.finding_known import GONE, Key, Known, in_common, key, looked, merged, over, shape, without_ours
 from rankmuster.watch.finding_pace import SHARE, SearchPace
 
 KEEP_SECONDS = 600.0
@@ -269,9 +269,10 @@ class Finder:
             self._notes = (search.error,)
             self._pace.searched(now, search.cost, settled=False)
             return
-        self._notes = search.found.notes
+        found = replace(search.found, targets=tuple(filter(None, map(without_ours, search.found.targets))))
+        self._notes = found.notes
         before = {name: shape(one.target) for name, one in self._known.items()}
-        self._take(search.found, now)
+        self._take(found, now)
         after = {name: shape(one.target) for name, one in self._known.items()}
         missing = not self._known or any(one.ended_at is not None for one in self._known.values())
         missing = missing or not self._names <= self._known.keys()
@@ -295,6 +296,7 @@ class Finder:
         again = nvml is None or self._clock() - nvml.at >= NVML_AGAIN_SECONDS
         new = nvml is None or not lacking <= nvml.asked
         if (lacking and (new or (again and not said))) or (not found.targets and again):
+            # NVML's processes may be instances that nothing else tells.
             answer = self._ask_nvml(NVML_SECONDS)
             started = self._ticks(answer.processes) if answer is not None else {}
             self._nvml = _Nvml(self._clock(), lacking, answer, started)

@@ -22,6 +22,11 @@ ENDED = ("Z", "X")
 Key = tuple[int, int]
 """(pid, start_ticks): never names another process."""
 
+_OURS = re.compile(
+    r"\brankmuster\.(?:watch|collect|diagnose|cli)\b|/rankmuster (?:watch|collect|diagnose|top|bundle|env)\b"
+)
+"""Command lines of ours. A drill's ranks are an instance like any other."""
+
 _BY_PID = re.compile(r"-pid\d+\Z")
 
 
@@ -41,6 +46,18 @@ def key(process: ProcessOfInstance) -> Key:
 def alive(process: ProcessOfInstance) -> bool:
     """Whether it ran when it was looked at."""
     return process.state not in ENDED
+
+
+def without_ours(target: Target) -> Target | None:
+    """The target without this program's own processes, None where nothing is left.
+
+    In a pod a watch and its children (NVML's, those that collect) have the instance's variables too, and are no part
+    of it: they would be an instance of their own where the engine has not come yet.
+    """
+    kept = tuple(one for one in target.processes if not _OURS.search(" ".join(one.command)))
+    if len(kept) == len(target.processes):
+        return target
+    return replace(target, processes=kept) if kept else None
 
 
 def telling(target: Target) -> tuple[ProcessOfInstance, ...]:

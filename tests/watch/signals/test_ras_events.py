@@ -205,3 +205,21 @@ def test_objects_on_one_line_are_cut_as_well():
         json.loads(one)
     ] * 2
     assert splitter.lost == ""
+
+
+def test_any_cut_of_a_stream_gives_the_same_objects():
+    stream = EVENT * 3 + b'{"a": {}}\n' + EVENT
+    whole = Splitter().feed(stream)
+    assert len(whole) == 4  # the short one stands in front of the last, which `diagnose`'s reader takes apart
+    for size in (1, 7, 64, 500):
+        splitter = Splitter()
+        pieces = [piece for at in range(0, len(stream), size) for piece in splitter.feed(stream[at : at + size])]
+        assert b"".join(pieces).count(b"PEER_DEAD") == 4
+
+
+@pytest.mark.parametrize("unit", [b"\n}", b"{x\n}", b"{}", b"[1]", b"{\n"])
+def test_a_flood_of_small_pieces_is_given_up_or_held_within_bounds(unit):
+    splitter = Splitter()
+    for _ in range(4):
+        splitter.feed(unit * (65_536 // len(unit)))
+    assert splitter.lost

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 
 MAX_HELD = 64 << 10
 """Bytes of one object that is not whole yet: an event has 250."""
 
+MAX_PIECES = 1000
+"""Objects of one feed: those of NCCL have 100 bytes and more, so that 64 KiB hold 650."""
+
 _END = b"\n}"
+_BLANK = re.compile(rb"[ \t\r\n\0]*")
 _DECODER = json.JSONDecoder()
 
 
@@ -25,35 +30,40 @@ class Splitter:
         """
         if self.lost:
             return []
-        self._held += data
+        held = self._held + data
+        text = held.decode("latin-1")  # a character a byte: JSON's own signs are ASCII
         found: list[bytes] = []
-        while (end := self._end()) > 0:
-            piece, self._held = self._held[:end], self._held[end:]
-            begin = piece.find(b"{")
+        at = pieces = 0
+        while True:
+            blank = _BLANK.match(held, at)
+            at = blank.end() if blank is not None else at
+            end = _end(held, text, at)
+            if end <= at or pieces > MAX_PIECES:
+                break
+            begin = held.find(b"{", at, end)
             if begin >= 0:
-                found.append(piece[begin:])
-        if len(self._held) > MAX_HELD:
-            self.lost = (
-                f"{len(self._held)} bytes without the end of an event, first {self._held[:40].decode('latin-1')!a}"
-            )
+                found.append(held[begin:end])
+            at, pieces = end, pieces + 1
+        self._held = held[at:]
+        if pieces > MAX_PIECES:
+            self.lost = f"more than {MAX_PIECES} events at once"
+        elif len(self._held) > MAX_HELD:
+            first = self._held[:40].decode("latin-1")
+            self.lost = f"{len(self._held)} bytes without the end of an event, first {first!a}"
+        if self.lost:
             self._held = b""
         return found
 
-    def _end(self) -> int:
-        """Behind the first object that is whole; 0: there is none yet."""
-        body = self._held.lstrip(b" \t\r\n\0")
-        skipped = len(self._held) - len(body)
-        if not body:
-            self._held = b""
-            return 0
-        at = body.find(_END)
-        if at >= 0:
-            return skipped + at + len(_END)
-        if not body.startswith(b"{") or b"}" not in body:
-            return 0
-        text = body.decode("utf-8", "surrogateescape")
-        try:
-            _, end = _DECODER.raw_decode(text)
-        except (ValueError, RecursionError):
-            return 0
-        return skipped + len(text[:end].encode("utf-8", "surrogateescape"))
+
+def _end(held: bytes, text: str, at: int) -> int:
+    """Behind the first object from `at` on that is whole; `at`: there is none yet."""
+    close = held.find(_END, at)
+    if close >= 0:
+        return close + len(_END)
+    if not held.startswith(b"{", at):
+        return at
+    try:
+        _, end = _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return at
+    return end
