@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -322,3 +323,43 @@ def test_a_file_that_somebody_has_read_before_goes_on_where_that_ended(log: Path
     second = Follower(Source(Path("/"), str(log), "x"), resume=first.read_to)
     assert second.poll().data == b"b\n"
     second.close()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_happens_to_a_log_nothing_is_lost_or_read_twice(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    path = tmp_path / "a.log"
+    path.touch()
+    one = following(path)
+    one.poll()
+    written, rotated, read = 0, 0, []
+    file = path.open("ab", buffering=0)
+    for _ in range(25):
+        match chance.choice(["write", "write", "write", "look", "rename", "late", "truncate"]):
+            case "write":
+                for _ in range(chance.randint(1, 5)):
+                    file.write(b"%d\n" % written)
+                    written += 1
+            case "look":
+                read += one.poll().data.split()
+                rotated = 0
+            case "rename" | "late" as how if rotated < follow.MOST_FADING:
+                rotated += 1
+                for number in range(20, 0, -1):
+                    if (older := tmp_path / f"a.log.{number}").exists():
+                        older.rename(tmp_path / f"a.log.{number + 1}")
+                path.rename(tmp_path / "a.log.1")
+                before, file = file, path.open("ab", buffering=0)
+                if how == "late":
+                    before.write(b"%d\n" % written)
+                    written += 1
+                before.close()
+            case "truncate":  # what is cut before anybody has looked is lost to everybody
+                read += one.poll().data.split()
+                rotated = 0
+                os.truncate(path, 0)
+    for _ in range(3):
+        read += one.poll().data.split()
+    file.close()
+    one.close()
+    assert sorted(map(int, read)) == list(range(written))

@@ -57,28 +57,47 @@ class News:
     trouble: str | None = None
 
 
+Place = tuple[int, bytes]
+"""To where a file was read, and the bytes before."""
+
+
 class _Open:
     """One file by its descriptor."""
 
-    def __init__(self, descriptor: int, offset: int) -> None:
+    def __init__(self, descriptor: int, offset: int, place: Place | None = None) -> None:
         status = os.fstat(descriptor)
         self.key = (status.st_dev, status.st_ino)
         self.offset = min(offset, status.st_size)
         self.quiet = 0
+        self._written = status.st_mtime_ns
         self._descriptor = descriptor
         self._tail = b""
         self._partial = b""
+        if place is not None and place[0] <= status.st_size:
+            # Read to there before; that it is the same text still shows at the first look.
+            self.offset, self._tail = place
+            self._written = -1
+            if self._other_text():
+                self.offset = 0
         # Reading that begins within a line has to wait for the next one.
         self._cutting = self.offset > 0 and os.pread(descriptor, 1, self.offset - 1) not in (b"\n", b"\r", b"\0")
         self._remember()
 
+    @property
+    def place(self) -> Place:
+        """To where it was read."""
+        return self.offset, self._tail
+
     def take(self, most: int) -> tuple[bytes, int]:
         """(whole lines, bytes passed over). Raises OSError."""
-        size = os.fstat(self._descriptor).st_size
-        if size < self.offset or (size > self.offset and self._other_text()):
+        status = os.fstat(self._descriptor)
+        size, written = status.st_size, status.st_mtime_ns
+        before, self._written = self._written, written
+        if size < self.offset or (written != before and self._other_text()):
             # Nothing before the first data was written: a writer that goes on behind the cut leaves a hole there.
             self.offset = self._first_data(size)
             self._partial, self._cutting = b"", False
+            self._remember()
         fresh = size - self.offset
         skipped = max(fresh - most, 0)
         if skipped:
@@ -95,6 +114,10 @@ class _Open:
         """The line that was never ended, as one that was."""
         partial, self._partial = self._partial, b""
         return partial + b"\n" if partial else b""
+
+    def size(self) -> int:
+        """Bytes. Raises OSError."""
+        return os.fstat(self._descriptor).st_size
 
     def modified(self) -> int:
         """Nanoseconds at which it was last written. Raises OSError."""
@@ -149,17 +172,18 @@ class Follower:
         begin: Begin = Begin.END,
         *,
         context: int = 0,
-        resume: Mapping[tuple[int, int], int] | None = None,
+        resume: Mapping[tuple[int, int], Place] | None = None,
         still: Callable[[], bool] = lambda: True,
     ) -> None:
         self.source = source
         self._begin = begin
         self._context = context
         self._resume = resume or {}
-        self.read_to: dict[tuple[int, int], int] = {}  # (device, inode) -> to where, of the last few files
+        self.read_to: dict[tuple[int, int], Place] = {}  # by (device, inode), of the last few files
         self._still = still
         self._lock = threading.Lock()
         self._abandoned = False
+        self._surplus = 0
         self._now: _Open | None = None
         self._fading: list[_Open] = []
         self._seen: tuple[int, int] | None = None  # what the plain name led to at the last look
@@ -181,12 +205,13 @@ class Follower:
     def _poll(self, most: int) -> News:
         parts: list[bytes] = []
         trouble: str | None = None
-        skipped = 0
+        self._surplus = 0  # bytes of pieces that are too many to be read
         try:
             between = self._look()
         except OSError as error:
             between = []
             trouble = _said(error)
+        skipped = self._surplus
         for one in [*self._fading, *between, *([self._now] if self._now is not None else [])]:
             try:
                 data, missed = one.take(most)
@@ -194,7 +219,7 @@ class Follower:
                 trouble = f"{self.source.said}: {error.strerror or error}"
                 self._drop(one)
                 continue
-            self.read_to[one.key] = one.offset
+            self.read_to[one.key] = one.place
             parts.append(data)
             skipped += missed
             if one in between:
@@ -296,19 +321,21 @@ class Follower:
         with opened(self.source) as reading:
             kept = os.dup(reading)
         try:
-            return _Open(kept, self._place(os.fstat(kept)))
+            return self._begun(kept, os.fstat(kept))
         except OSError:
             os.close(kept)
             raise
 
-    def _place(self, status: os.stat_result) -> int:
-        resume = self._resume.get((status.st_dev, status.st_ino)) if self._now is None else None
-        self._resume = {}
-        if resume is not None:
-            return resume if resume <= status.st_size else 0
-        if self._begin is Begin.END and self._now is None:
-            return max(status.st_size - self._context, 0)
-        return 0
+    def _begun(self, kept: int, status: os.stat_result) -> _Open:
+        """At the end for what was there before anybody looked, where somebody has read to, or at the start."""
+        resume, self._resume = self._resume, {}
+        if self._now is None:
+            place = resume.get((status.st_dev, status.st_ino))
+            if place is not None:
+                return _Open(kept, 0, place)
+            if self._begin is Begin.END:
+                return _Open(kept, max(status.st_size - self._context, 0))
+        return _Open(kept, 0)
 
     def _part(self) -> None:
         if self._now is not None:
@@ -334,10 +361,12 @@ class Follower:
             piece = Source(self.source.root, f"{folder}/{one}", one, uid=self.source.uid)
             with contextlib.suppress(OSError), opened(piece) as reading:
                 status = os.fstat(reading)
-                if (status.st_dev, status.st_ino) not in known and status.st_mtime_ns > last:
-                    found.append((status.st_mtime_ns, _Open(os.dup(reading), 0)))
+                key, written = (status.st_dev, status.st_ino), status.st_mtime_ns
+                if key not in known and written >= last:
+                    found.append((written, _Open(os.dup(reading), 0, self.read_to.get(key))))
         found.sort(key=lambda pair: pair[0])
         for _, surplus in found[:-MOST_FADING]:
+            self._surplus += surplus.size()
             surplus.close()
         return [one for _, one in found[-MOST_FADING:]]
 

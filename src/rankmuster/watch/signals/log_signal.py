@@ -17,7 +17,7 @@ from rankmuster.collect.machine import Machine
 from rankmuster.collect.target import Target
 from rankmuster.model.frameworklog import LogSpan
 from rankmuster.model.plane import Plane
-from rankmuster.watch.signals.follow import MOST_BYTES, Begin, Follower, News
+from rankmuster.watch.signals.follow import MOST_BYTES, Begin, Follower, News, Place
 from rankmuster.watch.signals.log_patience import SECONDS, Patience
 from rankmuster.watch.signals.log_places import Finder, Wanted
 from rankmuster.watch.signals.log_text import LogText
@@ -90,7 +90,7 @@ class LogSignal:
         self._stuck_searches = 0  # in a row
         self._closed = threading.Event()
         self._anew = threading.Event()
-        self._read_to: dict[tuple[int, int], int] = {}  # how far files were read, also those that are left
+        self._read_to: dict[tuple[int, int], Place] = {}  # how far files were read, also those that are left
         self._lock = threading.Lock()
 
     @property
