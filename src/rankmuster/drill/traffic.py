@@ -38,6 +38,8 @@ class Request:
     chunk_seconds: float = 0.0
 
 
+FULL_GAP = 0.01
+"""More than eight places can serve at a millisecond a step; who finds no place is turned away."""
 BUSY_GAP = 0.1
 """Seconds between two requests, on average: twice what eight places serve at 10 ms a step."""
 STEADY_GAP = 1.5
@@ -71,7 +73,7 @@ def _group(traffic: Traffic, number: int, rng: random.Random) -> list[tuple[int,
     """The next requests, with the seconds after each."""
     usual = (rng.randint(100, 1000), rng.randint(60, 240))
     if traffic is Traffic.FULL:
-        return [(512, 200, 0.0 if number < 64 else BUSY_GAP)]
+        return [(512, 200, FULL_GAP)]
     if traffic is Traffic.STEADY:
         return [(256, 30, STEADY_GAP)]
     if traffic is Traffic.BURSTY:
