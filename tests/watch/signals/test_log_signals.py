@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +15,12 @@ import pytest
 from log_target import WATCHDOG, Writer, observations, polled, process, target
 
 from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.machine import Machine
 from rankmuster.model.frameworklog import LogSpan, WatchdogTimeout
 from rankmuster.model.nccllog import NcclInit, NcclProblem
 from rankmuster.model.plane import Plane
+from rankmuster.watch.progress.settings import WatchSettings
+from rankmuster.watch.progress.window import Window
 from rankmuster.watch.signals.framework_log import FrameworkLogSignal
 from rankmuster.watch.signals.nccl_log import NcclLogSignal
 from rankmuster.watch.signals.signal import Declined, Failed, Heard
@@ -278,3 +284,45 @@ def test_closing_from_another_thread_while_it_polls(writer: Writer, tmp_path: Pa
     for one in threads:
         one.join(10)
     assert signal.files == ()
+
+
+def test_dockers_own_file_is_followed_by_the_containers_id(tmp_path: Path) -> None:
+    container = "ab" * 32
+    log = tmp_path / container / f"{container}-json.log"
+    log.parent.mkdir()
+    log.write_text('{"log":"old\\n","stream":"stderr","time":"2026-11-30T03:00:00Z"}\n')
+    proc = tmp_path / "proc"
+    (proc / "77").mkdir(parents=True)
+    (proc / "77" / "cgroup").write_text(f"0::/system.slice/docker-{container}.scope\n")
+    one = dataclasses.replace(process(os.getpid(), 2), pid=77)
+    signal = FrameworkLogSignal(target(one), machine=Machine(proc=proc), var_log=tmp_path, docker=tmp_path)
+    polled(signal)
+    assert len(signal.files) == 1
+    with log.open("a") as file:
+        file.write(json.dumps({"log": WATCHDOG.format(rank=2), "stream": "stderr", "time": "x"}) + "\n")
+    [said] = observations(polled(signal, WatchdogTimeout))
+    assert said.origin.rank == 2
+    signal.close()
+
+
+def test_a_window_takes_what_is_heard_and_knows_that_the_plane_spoke(writer: Writer, tmp_path: Path) -> None:
+    signal = _signal(writer.process(1), tmp_path=tmp_path)
+    window = Window(WatchSettings())
+
+    def feed() -> None:
+        for one in polled(signal):
+            if isinstance(one, Heard):
+                window.feed(one.now, one.unix, one.observation, one.plane)
+
+    feed()
+    assert Plane.FRAMEWORK_LOG in window.spoke
+    assert window.evidence(time.monotonic()).by_type == {}
+    writer.say(WATCHDOG.format(rank=1))
+    end = time.monotonic() + 10
+    while not window.evidence(time.monotonic()).of(WatchdogTimeout):
+        assert time.monotonic() < end
+        feed()
+    [said] = window.evidence(time.monotonic()).of(WatchdogTimeout)
+    assert said.origin.stamp is not None
+    assert abs((said.origin.stamp.unix_seconds or 0.0) - time.time()) < 60
+    signal.close()
