@@ -114,6 +114,19 @@ def test_a_process_is_unresponsive_when_two_looks_say_so() -> None:
     assert counts == [0, 1, 2, 0]
 
 
+def test_an_instance_has_ended_until_something_else_is_seen_of_it() -> None:
+    unknown = replace(VIEW, state=Progress.UNKNOWN)
+    registry = Registry()
+    metrics = LookMetrics(registry)
+    ended = []
+    looks = [unknown, replace(unknown, event="gone"), unknown, replace(unknown, event="restarted"), unknown, VIEW]
+    looks += [replace(unknown, event="gone"), VIEW, unknown]
+    for index, view in enumerate(looks):
+        metrics.take(snapshot(1000.0 + 5 * index, view))
+        ended.append(shown(registry, "rankmuster_instance_ended")["llm-0"])
+    assert ended == [0, 1, 1, 0, 0, 0, 1, 0, 0]
+
+
 def test_groups_are_counted_by_state_and_not_by_name() -> None:
     groups = tuple(GroupView("communicator", f"comm-{n}", Progress.STOPPED, "waits") for n in range(50))
     registry = filled(snapshot(1000.0, replace(VIEW, groups=groups)))

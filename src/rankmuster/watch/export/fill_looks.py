@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from rankmuster.metrics.declared import INSTANCE
 from rankmuster.metrics.registry import Registry
+from rankmuster.model.fault import Progress
 from rankmuster.model.node import TaskState
 from rankmuster.watch.export import metrics as m
+from rankmuster.watch.progress.model import Event
 from rankmuster.watch.snapshot import InstanceView, Snapshot, WatcherView
 
 KEEP_SECONDS = 900.0
@@ -35,13 +37,15 @@ STUCK = frozenset(
 
 @dataclass(slots=True)
 class _Seen:
-    """Of one instance at the look before. `gone_at`: unix seconds from which it was in no snapshot."""
+    """Of one instance at the look before. `ended`: all of its processes have. `gone_at`: unix seconds from which it was
+    in no snapshot."""
 
     time: float
     state: str
     stops: int
     looks: int
     stuck: frozenset[int] = frozenset()
+    ended: bool = False
     gone_at: float | None = None
 
 
@@ -82,7 +86,9 @@ class LookMetrics:
         self._count(snapshot, view, seen)
         stuck = frozenset(rank.pid for rank in view.ranks if rank.state in STUCK)
         self._show(view, len(stuck & seen.stuck) if seen is not None else 0)
-        self._seen[view.name] = _Seen(snapshot.time, view.state.value, view.stops, view.looks, stuck)
+        ended = _ended(view, before=seen is not None and seen.gone_at is None and seen.ended)
+        self._registry.gauge(m.ENDED).set(float(ended), **{INSTANCE.name: view.name})
+        self._seen[view.name] = _Seen(snapshot.time, view.state.value, view.stops, view.looks, stuck, ended)
 
     def _count(self, snapshot: Snapshot, view: InstanceView, seen: _Seen | None) -> None:
         counter = self._registry.counter
@@ -145,6 +151,13 @@ class LookMetrics:
             elif not 0 <= snapshot.time - seen.gone_at < KEEP_SECONDS:
                 self._registry.forget(INSTANCE.name, name, counts=True)
                 del self._seen[name]
+
+
+def _ended(view: InstanceView, before: bool) -> bool:
+    """It has with the event that says so, until something else is seen of it."""
+    if view.event == Event.GONE.value:
+        return True
+    return before and view.state is Progress.UNKNOWN and view.event is None
 
 
 def _fault(view: InstanceView) -> dict[str, object]:

@@ -59,6 +59,11 @@ STATE = _gauge("instance_state", "1 for the state that the instance is in, 0 for
 STATE_SINCE = _gauge(
     "instance_state_since_timestamp_seconds", "Unix time from which the instance has been in its state.", INSTANCE
 )
+ENDED = _gauge(
+    "instance_ended",
+    "1 where every process of the instance on this node has ended, and it is still looked for: its state is unknown.",
+    INSTANCE,
+)
 FAULT = _gauge(
     "instance_fault",
     "1 while the instance is stopped or slow, with the class that the watch itself sees.",
@@ -188,6 +193,7 @@ WATCH_MEMORY = _gauge("watch_resident_memory_bytes", "Memory of the watch and it
 OF_LOOKS = (
     STATE,
     STATE_SINCE,
+    ENDED,
     FAULT,
     RANKS,
     UNRESPONSIVE,
