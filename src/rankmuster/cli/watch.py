@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rankmuster.cli.options import Debug
-from rankmuster.cli.output import write_stdout
-from rankmuster.cli.status import CommandError, ExitStatus, doing
+from rankmuster.cli.status import CommandError, doing
 from rankmuster.collect.wishes import RasRisk
 from rankmuster.watch.events import Form
 
 if TYPE_CHECKING:
-    from rankmuster.model.fault import Progress
     from rankmuster.watch.config import WatchConfig
 
 
@@ -78,12 +72,6 @@ def watch(
     Exit status when it was told to end, or after --seconds: 0; with --seconds 1 where an instance has stopped or is
     slow, and 2 where it cannot be told; 3 where it could not begin.
     """
-    with doing("loading the program"):
-        # One thread is enough for arrays of a few hundred numbers; the others would cost megabytes.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-        from rankmuster.watch.start import CannotStart, run
-
     settings = _settings(
         config,
         instances=tuple(instance or ()) or None,
@@ -96,16 +84,10 @@ def watch(
         collect=collect,
         ras_risk=ras_risk,
     )
-    wake = threading.Event()
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: wake.set())
-    with doing("watching"):
-        try:
-            worst = run(settings, lambda told: _tell(told, form), wake, seconds)
-        except CannotStart as error:
-            raise CommandError(str(error)) from error
-    return _status(worst) if seconds is not None and not wake.is_set() else ExitStatus.HEALTHY
+    with doing("starting the watch"):
+        from rankmuster.cli.watch_process import become
+
+        become(settings.model_dump_json(), form, seconds)
 
 
 def _settings(
@@ -151,21 +133,3 @@ def _settings(
     if stop:
         given["on_stop"] = settings.on_stop.model_copy(update=stop)
     return settings.model_copy(update=given)
-
-
-def _tell(told: object, form: Form) -> None:
-    from rankmuster.report.inert import plain
-    from rankmuster.watch.events import Told, line
-
-    assert isinstance(told, Told)
-    text = line(told, form)
-    write_stdout((text if form is Form.JSON else plain(text, limit=1000)) + "\n")
-    sys.stdout.flush()
-
-
-def _status(worst: Progress) -> ExitStatus:
-    from rankmuster.model.fault import Progress
-
-    if worst in (Progress.STOPPED, Progress.SLOW):
-        return ExitStatus.FAULT
-    return ExitStatus.UNDECIDED if worst is Progress.UNKNOWN else ExitStatus.HEALTHY

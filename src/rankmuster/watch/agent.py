@@ -26,7 +26,7 @@ from rankmuster.watch.respond.outcome import StopOutcome
 from rankmuster.watch.runner import Crew
 from rankmuster.watch.searching import NODE, Search
 from rankmuster.watch.signals.signal import Counted, Declined, Heard, Said, Signal
-from rankmuster.watch.snapshot import InstanceView, Snapshot, StopView
+from rankmuster.watch.snapshot import Snapshot, StopView
 from rankmuster.watch.watched import Looked, Watched
 
 GRACE = 0.4
@@ -146,8 +146,8 @@ class Agent:
             self._take(self._crew.drain(parts.clock()))
         now, unix_now = parts.clock(), parts.unix_now()
         draining = self._draining()
-        views = [self._look(watched, now, unix_now, draining) for watched in self._watched.values()]
-        self._outcomes()
+        looks = [self._look(watched, now, unix_now, draining) for watched in self._watched.values()]
+        views = [looked.view for looked in looks]
         cpu, rss = self._footprint.now()
         snapshot = Snapshot(
             host=parts.host,
@@ -157,6 +157,10 @@ class Agent:
         )
         for sink in parts.sinks:
             sink.update(snapshot)
+        for looked in looks:  # after the state file: whoever is told may look there
+            for told in looked.told:
+                parts.tell(told)
+        self._outcomes()
         states = {view.state for view in views}
         return next((state for state in WORST if state in states), Progress.IDLE if states else Progress.UNKNOWN)
 
@@ -265,12 +269,10 @@ class Agent:
 
     # Looks
 
-    def _look(self, watched: Watched, now: float, unix_now: float, draining: bool) -> InstanceView:
+    def _look(self, watched: Watched, now: float, unix_now: float, draining: bool) -> Looked:
         name, responder = watched.target.name, self._parts.responder
         last = responder.view(name) if responder is not None else None
         looked = watched.look(now, unix_now, draining=draining, last_stop=last)
-        for told in looked.told:
-            self._parts.tell(told)
         for signal in self._crew.of(name):
             tell = getattr(signal, "tell", None)
             if tell is not None:
@@ -282,7 +284,7 @@ class Agent:
                 responder.start(_notice(watched, looked, self._parts.host, unix_now, url))
             elif looked.judgement.event in (Event.RESUMED, Event.RESTARTED):
                 responder.resumed(name, unix_now)
-        return looked.view
+        return looked
 
     def _draining(self) -> bool:
         file = self._parts.draining_file

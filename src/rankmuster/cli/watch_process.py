@@ -1,0 +1,88 @@
+"""The watch as a process that lasts: without the command line's own libraries, 10 MB that are never needed again.
+
+`rankmuster watch` checks everything, and then becomes this; the settings come through an open file, since they may hold
+a webhook's address, which is a secret.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from typing import NoReturn
+
+from rankmuster.cli.output import say, write_stdout
+from rankmuster.cli.status import ExitStatus
+from rankmuster.watch.events import Form, Told, line
+
+_PROGRAM = (
+    "import json, os, sys; file = open(int(sys.argv[1])); said = json.load(file); sys.path[:] = said['path']; "
+    "from rankmuster.cli.watch_process import main; main(said)"
+)
+
+ENVIRONMENT = {
+    # One thread is enough for arrays of a few hundred numbers; the others would cost megabytes each.
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    # A heap for each of the dozen threads would keep what it once had.
+    "MALLOC_ARENA_MAX": "1",
+}
+
+
+def become(settings: str, form: Form, seconds: float | None) -> NoReturn:
+    """Replaces this process by the watch. `settings`: a `WatchConfig` as JSON. Raises OSError where that fails."""
+    said = {
+        "settings": settings,
+        "form": form.value,
+        "seconds": seconds,
+        "path": [place for place in sys.path if os.path.isabs(place)],
+        "debug": "--debug" in sys.argv or os.environ.get("RANKMUSTER_DEBUG", "") not in ("", "0"),
+    }
+    descriptor = os.memfd_create("rankmuster-watch", 0)
+    os.write(descriptor, json.dumps(said).encode())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    # Isolated (-I): neither the working folder nor PYTHON* variables may put other modules in our place.
+    command = [sys.executable, "-I", "-c", _PROGRAM, str(descriptor)]
+    os.execve(sys.executable, command, {**os.environ, **ENVIRONMENT})  # noqa: S606 - our own program
+
+
+def main(said: dict[str, object]) -> NoReturn:
+    """Watches, and ends the process with the exit status that `rankmuster watch` promises."""
+    from rankmuster.report.inert import plain
+    from rankmuster.watch.config import WatchConfig
+    from rankmuster.watch.start import CannotStart, run
+
+    form, seconds = Form(said["form"]), said["seconds"]
+    wake = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: wake.set())
+
+    def tell(told: Told) -> None:
+        text = line(told, form)
+        write_stdout((text if form is Form.JSON else plain(text, limit=1000)) + "\n")
+
+    status = ExitStatus.NO_ANSWER
+    try:
+        settings = WatchConfig.model_validate_json(str(said["settings"]))
+        worst = run(settings, tell, wake, float(seconds) if isinstance(seconds, (int, float)) else None)
+        status = status_of(worst.value) if seconds is not None and not wake.is_set() else ExitStatus.HEALTHY
+    except CannotStart as error:
+        say(f"rankmuster: {plain(str(error), limit=600)}")
+    except Exception as error:
+        say(f"rankmuster: internal error while watching: {type(error).__name__}: {plain(str(error), limit=600)}")
+        if said.get("debug"):
+            import traceback
+
+            say("".join(traceback.format_exception(error)).rstrip())
+    sys.stdout.flush()
+    # Threads that hang in a driver must not keep the process.
+    os._exit(int(status))
+
+
+def status_of(progress: str) -> ExitStatus:
+    """As DESIGN has it: 0 nothing is wrong, 1 a fault, 2 it cannot be told."""
+    if progress in ("stopped", "slow"):
+        return ExitStatus.FAULT
+    return ExitStatus.UNDECIDED if progress == "unknown" else ExitStatus.HEALTHY
