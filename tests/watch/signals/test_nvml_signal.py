@@ -38,9 +38,8 @@ def four(said) -> bool:
 
 def test_every_poll_brings_a_sample_of_every_gpu(driver):
     signal = driver.signal()
-    first = signal.poll(Deadline.after(10.0))
+    first = driver.until(signal, four)
     second = signal.poll(Deadline.after(10.0))
-    assert four(first), first
     assert four(second), second
     for gpu, track in tracks(second).items():
         assert track.host == "node-a"
@@ -59,6 +58,7 @@ def test_every_poll_brings_a_sample_of_every_gpu(driver):
 
 def test_what_is_listed_seldom_stands_in_between(driver):
     signal = driver.signal()
+    driver.until(signal, four)
     for _ in range(12):
         said = signal.poll(Deadline.after(10.0))
         assert [track.pids for track in tracks(said).values()] == [((7000 + gpu,),) for gpu in range(4)]
@@ -140,21 +140,20 @@ def test_pauses_between_children_grow(driver):
 def test_no_driver_is_declined_once_and_looked_for_again(driver):
     moment = [0.0]
     signal = driver.signal("no-driver", clock=lambda: moment[0])
-    said = signal.poll(Deadline.after(10.0))
-    assert "no NVIDIA driver" in reasons(said, Declined)
+    driver.until(signal, lambda said: "no NVIDIA driver" in reasons(said, Declined))
     for _ in range(30):
         moment[0] += 5.0
         assert signal.poll(Deadline.after(10.0)) == []
     assert signal.starts >= 3
     driver.mode("normal")
     moment[0] += 60.0
-    assert four(signal.poll(Deadline(moment[0] + 10.0, lambda: moment[0])))
+    driver.until(signal, four)
 
 
 def test_gpus_that_give_nothing_away_are_declined_once_and_nvml_is_not_started_anew(driver):
     moment = [0.0]
     signal = driver.signal("bare", clock=lambda: moment[0])
-    said = []
+    said = driver.until(signal, lambda said: bool(reasons(said, Declined)))
     for _ in range(30):
         said += signal.poll(Deadline.after(10.0))
         moment[0] += 5.0
@@ -166,6 +165,7 @@ def test_gpus_that_give_nothing_away_are_declined_once_and_nvml_is_not_started_a
 def test_a_failing_gpu_keeps_the_others_waiting_for_no_pause(driver):
     moment = [0.0]
     signal = driver.signal("lost", clock=lambda: moment[0])
+    driver.until(signal, lambda said: bool(tracks(said)))
     blind = 0
     for _ in range(200):
         said = signal.poll(Deadline.after(10.0))
@@ -241,6 +241,7 @@ def test_closing_ends_a_poll_that_goes_on(driver):
 def test_without_nvlink_bytes_over_pcie_are_counted(driver):
     signal = driver.signal("no-links")
     last = {}
+    driver.until(signal, four)
     for _ in range(6):
         last = tracks(signal.poll(Deadline.after(10.0)))
         time.sleep(0.02)
@@ -253,6 +254,7 @@ def test_without_nvlink_bytes_over_pcie_are_counted(driver):
 def test_the_window_takes_samples_of_a_stop_that_it_shows(driver):
     signal = driver.signal()
     held = Tracks(8, 100)
+    driver.until(signal, four)
     for mode in ("normal", "normal", "still", "still", "still"):
         driver.mode(mode)
         for one in signal.poll(Deadline.after(10.0)):
