@@ -35,7 +35,7 @@ def test_a_stop_is_collected_diagnosed_and_told_once(tmp_path: Path) -> None:
         assert outcome.collect.status == 0
         assert "platform" in outcome.collectors
         assert outcome.diagnose.ending is StepEnding.DONE, outcome
-        assert outcome.diagnose.status == 2  # a process that does nothing says nothing
+        assert outcome.diagnose.status in (1, 2)  # of a process that does nothing; a machine's kernel log may tell more
         assert outcome.verdict is not None
         assert outcome.verdict["schema"] == "rankmuster.verdict/1"
         assert [hook.ended.ending for hook in outcome.hooks] == [StepEnding.DONE, StepEnding.DONE], outcome.hooks
@@ -54,7 +54,12 @@ def test_a_stop_is_collected_diagnosed_and_told_once(tmp_path: Path) -> None:
         assert json.loads(body)["incarnation"] == "2026-11-30T03:00:00Z"
         view = one.view("llm-0")
         assert view is not None
-        assert (view.collect, view.diagnose, view.hook, view.class_) == ("done", "done", "done", "inconclusive")
+        assert (view.collect, view.diagnose, view.hook, view.class_) == (
+            "done",
+            "done",
+            "done",
+            outcome.verdict["class"],
+        )
 
         again = answered(one, notice(pids=(pid,), detected_at=1795986600.0))
         assert again.repeated
@@ -256,33 +261,36 @@ def test_a_collection_that_is_told_to_hurry_closes_its_bundle(tmp_path: Path) ->
     assert len(lines(tmp_path / "told")) == 1
 
 
-def test_a_stop_while_an_earlier_one_is_answered_does_not_queue_up(tmp_path: Path) -> None:
+def test_a_stop_while_an_earlier_one_is_answered_waits_unless_it_is_the_same(tmp_path: Path) -> None:
     go = tmp_path / "go"
     waits = says("import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)", 30.0, str(go))
     one = responder(only_hooks(waits), tmp_path / "stops")
     for number in range(7):
         one.start(notice(instance=f"llm-{number}"))
-    one.start(notice(instance="llm-0", incarnation="another"))
-    one.start(notice(instance="llm-6", incarnation="another"))
-    first = one.finished()
-    assert [(outcome.notice.instance, outcome.repeated) for outcome in first] == [("llm-0", True), ("llm-6", True)]
+    for instance in ("llm-0", "llm-6"):
+        one.start(notice(instance=instance))  # the same once more
+        one.start(notice(instance=instance, incarnation="another"))
+    refused = [(outcome.notice.instance, outcome.notice.incarnation[:7]) for outcome in one.finished()]
+    assert refused == [("llm-0", "2026-11"), ("llm-6", "2026-11"), ("llm-6", "2026-11")]
     wait_for(lambda: len([n for n in range(7) if (v := one.view(f"llm-{n}")) and v.hook == "running"]) == 4)
     last = one.view("llm-6")
     assert last is not None
     assert last.hook == "not done: its turn has not come"
     one.resumed("llm-6", 1795986700.0)
     go.write_text("")
-    ended: list[str] = []
-    wait_for(lambda: _all(one, ended))
-    assert sorted(ended) == [f"llm-{number}" for number in range(7)]
+    ended: list[tuple[str, str]] = []
+
+    def all_ended() -> bool:
+        ended.extend((outcome.notice.instance, outcome.notice.incarnation[:7]) for outcome in one.finished())
+        return len(ended) == 8
+
+    wait_for(all_ended)
+    first = [(f"llm-{number}", "2026-11") for number in range(6)]
+    assert sorted(ended) == sorted([*first, ("llm-0", "another"), ("llm-6", "another")])
+    assert ended.index(("llm-0", "2026-11")) < ended.index(("llm-0", "another"))
     last = one.view("llm-6")
     assert last is not None
     assert (last.hook, last.resumed_at) == ("done", 1795986700.0)
-
-
-def _all(one: object, ended: list[str]) -> bool:
-    ended.extend(outcome.notice.instance for outcome in one.finished())  # type: ignore[attr-defined]
-    return len(ended) == 7
 
 
 def test_children_do_not_count_as_processes_of_the_instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,15 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.watch.config import WatchConfig
+from rankmuster.watch.respond.hooks import name_of
 from rankmuster.watch.respond.journal import Journal, NotRecorded
 from rankmuster.watch.respond.notice import StopNotice
-from rankmuster.watch.respond.outcome import OFF, Ended, StepEnding, StopOutcome
+from rankmuster.watch.respond.outcome import OFF, Ended, HookEnded, StepEnding, StopOutcome
 from rankmuster.watch.respond.past import Key
 from rankmuster.watch.respond.response import Response
 from rankmuster.watch.respond.steps import COLLECT_GRACE, Means
@@ -32,6 +33,12 @@ MOST_FINISHED = 256
 """Outcomes kept until somebody asks for them."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    notice: StopNotice
+    thread: threading.Thread
+
+
 class Responder:
     """`folder`: of bundles and of the record. `clock`: monotonic seconds; `unix_now`: the wall clock.
 
@@ -44,7 +51,7 @@ class Responder:
         self._journal = Journal(folder)
         self._lock = threading.Lock()
         self._views: dict[str, StopView] = {}
-        self._working: dict[str, threading.Thread] = {}
+        self._working: dict[str, _Work] = {}
         self._waiting: deque[StopNotice] = deque()
         self._finished: deque[StopOutcome] = deque(maxlen=MOST_FINISHED)
         self._unwritten: set[tuple[Key, str]] = set()
@@ -67,25 +74,42 @@ class Responder:
         return None
 
     def start(self, notice: StopNotice) -> None:
-        """Answers a stop, as far as that was not done before for this incarnation."""
+        """Answers a stop, as far as that was not done before for this incarnation.
+
+        One instance's are answered one after the other; what is refused comes back by `finished`.
+        """
         with self._lock:
             if self._closing.is_set():
                 return
-            busy = notice.instance in self._working or any(one.instance == notice.instance for one in self._waiting)
-            if busy or len(self._waiting) >= MOST_WAITING:
-                why = "an earlier stop of the instance is still being answered" if busy else "too many stops wait"
-                self._finished.append(_not_begun(notice, self._means.config, why))
+            running = self._working.get(notice.instance)
+            waiting = [one for one in self._waiting if one.instance == notice.instance]
+            under_way = {one.incarnation for one in (*waiting, *([running.notice] if running is not None else []))}
+            if notice.incarnation in under_way:
+                self._refuse(notice, "an earlier stop of it is still being answered")
+                return
+            for older in waiting:
+                self._waiting.remove(older)
+                self._refuse(older, "it was started again before its turn came, and has stopped again")
+            if len(self._waiting) >= MOST_WAITING:
+                self._refuse(notice, f"{MOST_WAITING} other stops wait to be answered")
                 return
             self._views[notice.instance] = view_of(_not_begun(notice, self._means.config, "its turn has not come"))
             self._waiting.append(notice)
             self._next()
 
+    def _refuse(self, notice: StopNotice, why: str) -> None:
+        self._finished.append(_not_begun(notice, self._means.config, why))
+
     def _next(self) -> None:
         """Begins what waits, as long as there is room. The lock is held."""
-        while self._waiting and len(self._working) < MOST_AT_ONCE and not self._closing.is_set():
-            notice = self._waiting.popleft()
+        for notice in list(self._waiting):
+            if len(self._working) >= MOST_AT_ONCE or self._closing.is_set():
+                return
+            if notice.instance in self._working:
+                continue  # of an earlier incarnation
+            self._waiting.remove(notice)
             thread = threading.Thread(target=self._answer, args=(notice,), name="stop", daemon=True)
-            self._working[notice.instance] = thread
+            self._working[notice.instance] = _Work(notice, thread)
             try:
                 thread.start()
             except RuntimeError:  # no more threads can be started
@@ -143,7 +167,7 @@ class Responder:
         deadline = Deadline.after(seconds, self._means.clock)
         with self._lock:
             self._waiting.clear()
-            threads = list(self._working.values())
+            threads = [one.thread for one in self._working.values()]
         for last in (False, True):
             until = deadline if last else deadline.before(min(COLLECT_GRACE + 2.0, seconds / 2))
             if last:
@@ -162,9 +186,6 @@ def _failed(notice: StopNotice, config: WatchConfig, why: str) -> StopOutcome:
 
 
 def _all(notice: StopNotice, config: WatchConfig, ended: Ended, *, repeated: bool) -> StopOutcome:
-    from rankmuster.watch.respond.hooks import name_of
-    from rankmuster.watch.respond.outcome import HookEnded
-
     stop = config.on_stop
     return StopOutcome(
         notice,
