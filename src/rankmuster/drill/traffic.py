@@ -60,7 +60,7 @@ def requests(traffic: Traffic, seed: int) -> Iterator[Request]:
     rng = random.Random(seed)  # noqa: S311  # a drill has no secrets
     number, at = 0, 0.0
     while True:
-        for prompt, tokens, pause in _group(traffic, number, rng):
+        for prompt, tokens, pause in _group(traffic, rng):
             seconds = LONG_CHUNK_SECONDS if traffic is Traffic.LONG_PREFILL else 0.0
             yield Request(number, at, prompt, tokens, seconds)
             number += 1
@@ -69,7 +69,7 @@ def requests(traffic: Traffic, seed: int) -> Iterator[Request]:
             return
 
 
-def _group(traffic: Traffic, number: int, rng: random.Random) -> list[tuple[int, int, float]]:
+def _group(traffic: Traffic, rng: random.Random) -> list[tuple[int, int, float]]:
     """The next requests, with the seconds after each."""
     usual = (rng.randint(100, 1000), rng.randint(60, 240))
     if traffic is Traffic.FULL:
