@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rankmuster.collect.logs.sources import Source
-from rankmuster.watch.signals import follow
+from rankmuster.watch.signals import follow, follow_open
 from rankmuster.watch.signals.follow import Begin, Follower, following
 
 
@@ -217,7 +217,7 @@ def test_lines_without_end_are_cut_and_progress_bars_are_lines(log: Path) -> Non
     one.poll()
     for _ in range(5):
         add(log, b"y" * 50_000)
-        assert len(one.poll().data) <= follow.MAX_LINE + 1
+        assert len(one.poll().data) <= follow_open.MAX_LINE + 1
     add(log, b"y\nnext\n")
     assert one.poll().data == b"next\n"
     one.close()

@@ -23,18 +23,15 @@ from pathlib import Path
 from rankmuster.collect import files_below
 from rankmuster.collect.logs.nccl_files import ROTATED
 from rankmuster.collect.logs.sources import Source, opened
+from rankmuster.watch.signals.follow_open import OpenFile, Place
 
 MOST_BYTES = 1 << 20
 """Read of one file at one look: some 8,000 lines, which take the readers 0.1 s. Of a longer burst the end is read."""
-MAX_LINE = 64 << 10
-"""Bytes of a line that are kept; the readers look at 16 KiB of it."""
 LINGER_LOOKS = 2
 """Looks in a row without news after which a file that was renamed or removed is closed: a server may write on for
 seconds until it is told to open its log anew. An open descriptor of a removed file keeps its disk space."""
 MOST_FADING = 4
 """Files of one name that are open at once."""
-_TAIL = 64
-"""Bytes before the place read to that are looked at again: other bytes there are another text."""
 
 
 class Begin(str, Enum):
@@ -55,107 +52,6 @@ class News:
     skipped: int = 0
     present: bool = True
     trouble: str | None = None
-
-
-Place = tuple[int, bytes]
-"""To where a file was read, and the bytes before."""
-
-
-class _Open:
-    """One file by its descriptor."""
-
-    def __init__(self, descriptor: int, offset: int, place: Place | None = None) -> None:
-        status = os.fstat(descriptor)
-        self.key = (status.st_dev, status.st_ino)
-        self.offset = min(offset, status.st_size)
-        self.quiet = 0
-        self._written = status.st_mtime_ns
-        self._descriptor = descriptor
-        self._tail = b""
-        self._partial = b""
-        if place is not None and place[0] <= status.st_size:
-            # Read to there before; that it is the same text still shows at the first look.
-            self.offset, self._tail = place
-            self._written = -1
-            if self._other_text():
-                self.offset = 0
-        # Reading that begins within a line has to wait for the next one.
-        self._cutting = self.offset > 0 and os.pread(descriptor, 1, self.offset - 1) not in (b"\n", b"\r", b"\0")
-        self._remember()
-
-    @property
-    def place(self) -> Place:
-        """To where it was read."""
-        return self.offset, self._tail
-
-    def take(self, most: int) -> tuple[bytes, int]:
-        """(whole lines, bytes passed over). Raises OSError."""
-        status = os.fstat(self._descriptor)
-        size, written = status.st_size, status.st_mtime_ns
-        before, self._written = self._written, written
-        if size < self.offset or (written != before and self._other_text()):
-            # Nothing before the first data was written: a writer that goes on behind the cut leaves a hole there.
-            self.offset = self._first_data(size)
-            self._partial, self._cutting = b"", False
-            self._remember()
-        fresh = size - self.offset
-        skipped = max(fresh - most, 0)
-        if skipped:
-            self.offset += skipped
-            self._partial, self._cutting = b"", True
-        data = os.pread(self._descriptor, min(fresh, most), self.offset) if fresh > 0 else b""
-        self.offset += len(data)
-        self.quiet = 0 if data else self.quiet + 1
-        if data:
-            self._remember()
-        return self._whole(data.replace(b"\0", b"")), skipped
-
-    def rest(self) -> bytes:
-        """The line that was never ended, as one that was."""
-        partial, self._partial = self._partial, b""
-        return partial + b"\n" if partial else b""
-
-    def size(self) -> int:
-        """Bytes. Raises OSError."""
-        return os.fstat(self._descriptor).st_size
-
-    def modified(self) -> int:
-        """Nanoseconds at which it was last written. Raises OSError."""
-        return os.fstat(self._descriptor).st_mtime_ns
-
-    def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        with contextlib.suppress(OSError):
-            os.close(descriptor)
-
-    def _remember(self) -> None:
-        length = min(_TAIL, self.offset)
-        self._tail = os.pread(self._descriptor, length, self.offset - length)
-
-    def _other_text(self) -> bool:
-        return os.pread(self._descriptor, len(self._tail), self.offset - len(self._tail)) != self._tail
-
-    def _first_data(self, size: int) -> int:
-        try:
-            return min(os.lseek(self._descriptor, 0, os.SEEK_DATA), size) if size > 0 else 0
-        except OSError:  # a file system that cannot tell
-            return 0
-
-    def _whole(self, data: bytes) -> bytes:
-        if not data:
-            return b""
-        if self._cutting:
-            ends = [at for at in (data.find(b"\n"), data.find(b"\r")) if at >= 0]
-            if not ends:
-                return b""
-            data, self._cutting = data[min(ends) + 1 :], False
-        data = self._partial + data
-        # A progress bar ends its steps with \r alone; whether one at the very end is half of \r\n shows later.
-        cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1)) + 1
-        whole, self._partial = data[:cut], data[cut:]
-        if len(self._partial) > MAX_LINE:
-            whole, self._partial, self._cutting = whole + self._partial[:MAX_LINE] + b"\n", b"", True
-        return whole
 
 
 class Follower:
@@ -184,8 +80,8 @@ class Follower:
         self._lock = threading.Lock()
         self._abandoned = False
         self._surplus = 0
-        self._now: _Open | None = None
-        self._fading: list[_Open] = []
+        self._now: OpenFile | None = None
+        self._fading: list[OpenFile] = []
         self._seen: tuple[int, int] | None = None  # what the plain name led to at the last look
 
     @property
@@ -258,14 +154,14 @@ class Follower:
         self._fading, self._now, self._seen = [], None, None
         self._begin = Begin.END
 
-    def _drop(self, one: _Open) -> None:
+    def _drop(self, one: OpenFile) -> None:
         one.close()
         if one is self._now:
             self._now, self._seen = None, None
         elif one in self._fading:
             self._fading.remove(one)
 
-    def _look(self) -> list[_Open]:
+    def _look(self) -> list[OpenFile]:
         """Opens what has taken the name since; files that had it in between, oldest first. Raises OSError."""
         seen = self._named()
         if self._now is not None and seen is not None and seen in (self._now.key, self._seen):
@@ -317,7 +213,7 @@ class Follower:
                 raise
         return (status.st_dev, status.st_ino)
 
-    def _opened(self) -> _Open:
+    def _opened(self) -> OpenFile:
         with opened(self.source) as reading:
             kept = os.dup(reading)
         try:
@@ -326,16 +222,16 @@ class Follower:
             os.close(kept)
             raise
 
-    def _begun(self, kept: int, status: os.stat_result) -> _Open:
+    def _begun(self, kept: int, status: os.stat_result) -> OpenFile:
         """At the end for what was there before anybody looked, where somebody has read to, or at the start."""
         resume, self._resume = self._resume, {}
         if self._now is None:
             place = resume.get((status.st_dev, status.st_ino))
             if place is not None:
-                return _Open(kept, 0, place)
+                return OpenFile(kept, 0, place)
             if self._begin is Begin.END:
-                return _Open(kept, max(status.st_size - self._context, 0))
-        return _Open(kept, 0)
+                return OpenFile(kept, max(status.st_size - self._context, 0))
+        return OpenFile(kept, 0)
 
     def _part(self) -> None:
         if self._now is not None:
@@ -343,13 +239,13 @@ class Follower:
             self._fading.append(self._now)
             self._now, self._seen = None, None
 
-    def _between(self, before: _Open, after: _Open) -> list[_Open]:
+    def _between(self, before: OpenFile, after: OpenFile) -> list[OpenFile]:
         """Rotated pieces that were begun and ended between two looks: written after the one before them."""
         if self.source.descriptor:
             return []
         folder, _, name = self.source.path.rpartition("/")
         known = {before.key, after.key, *(one.key for one in self._fading)}
-        found: list[tuple[int, _Open]] = []
+        found: list[tuple[int, OpenFile]] = []
         try:
             last = before.modified()
             listed = [one for one in files_below.names_in(self.source.root, folder or "/") if one.startswith(name)]
@@ -363,7 +259,7 @@ class Follower:
                 status = os.fstat(reading)
                 key, written = (status.st_dev, status.st_ino), status.st_mtime_ns
                 if key not in known and written >= last:
-                    found.append((written, _Open(os.dup(reading), 0, self.read_to.get(key))))
+                    found.append((written, OpenFile(os.dup(reading), 0, self.read_to.get(key))))
         found.sort(key=lambda pair: pair[0])
         for _, surplus in found[:-MOST_FADING]:
             self._surplus += surplus.size()

@@ -17,7 +17,8 @@ from rankmuster.collect.machine import Machine
 from rankmuster.collect.target import Target
 from rankmuster.model.frameworklog import LogSpan
 from rankmuster.model.plane import Plane
-from rankmuster.watch.signals.follow import MOST_BYTES, Begin, Follower, News, Place
+from rankmuster.watch.signals.follow import MOST_BYTES, Begin, Follower, News
+from rankmuster.watch.signals.follow_open import Place
 from rankmuster.watch.signals.log_patience import SECONDS, Patience
 from rankmuster.watch.signals.log_places import Finder, Wanted
 from rankmuster.watch.signals.log_text import LogText
