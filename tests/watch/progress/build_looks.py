@@ -11,7 +11,10 @@ from rankmuster.model.instance import InstanceFacts, ProcessFacts
 from rankmuster.model.plane import Plane
 from rankmuster.model.stamp import unix
 from rankmuster.watch.progress.loaded import Interval
-from rankmuster.watch.progress.look import LookResult
+from rankmuster.watch.progress.look import EXPECTED, LookResult, look
+from rankmuster.watch.progress.model import Judgement, ProgressModel
+from rankmuster.watch.progress.settings import DEFAULTS
+from rankmuster.watch.progress.window import Window
 
 WALL = 1.79e9
 
@@ -69,3 +72,39 @@ def view(
     return LookResult(
         progress, True, spoke, "because", None, (), loaded, (interval,), {}, incarnation, started_at, gone
     )
+
+
+class Watched:
+    """A real window and model over one instance of `ranks`, a look in 5 s.
+
+    `set_by`: seconds by which the wall clock was set; `draining`: what the platform says.
+    """
+
+    def __init__(self, expected: frozenset[Plane] = EXPECTED, ranks: int = 4, started: float = WALL - 86_400) -> None:
+        self.window, self.model, self.expected = Window(DEFAULTS), ProgressModel(), expected
+        self.now, self.set_by, self.draining = 0.0, 0.0, False
+        self.judged: list[Judgement] = []
+        self.window.feed(0.0, WALL, facts(ranks=ranks, started=started))
+
+    @property
+    def wall(self) -> float:
+        return WALL + self.now + self.set_by
+
+    def __call__(self, *observations: object, failing: Plane | None = None, seconds: float = 5.0) -> Judgement:
+        for one in observations:
+            self.window.feed(self.now, self.wall, one)
+        if failing is not None:
+            self.window.fail(self.now, failing, "no answer within 2 s")
+        self.window.advance(self.now, self.wall)
+        view = look(self.window, DEFAULTS, self.now, habit=self.model.habit, expected=self.expected)
+        self.judged.append(self.model.step(self.now, view, self.draining))
+        self.now += seconds
+        return self.judged[-1]
+
+    @property
+    def events(self) -> list[str]:
+        return [one.event.value for one in self.judged if one.event is not None]
+
+    @property
+    def states(self) -> set[Progress]:
+        return {one.state for one in self.judged}

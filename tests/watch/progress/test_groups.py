@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from build_looks import WALL, facts, sample
+from build_looks import Watched, sample
 
 from rankmuster.model.engine import EnginePage, EngineStream
 from rankmuster.model.fault import Progress
 from rankmuster.model.plane import Plane
 from rankmuster.model.ras import RasCommunicator, RasPoll, RasRank
 from rankmuster.model.stamp import unix
-from rankmuster.watch.progress.look import look
-from rankmuster.watch.progress.model import Event, Judgement, ProgressModel
+from rankmuster.watch.progress.model import Event, Judgement
 from rankmuster.watch.progress.settings import DEFAULTS
-from rankmuster.watch.progress.window import Window
 from rankmuster.watch.snapshot import GroupView
 
 ENGINE_ONLY = frozenset({Plane.ENGINE})
@@ -38,32 +36,13 @@ def _of(one: EngineStream) -> tuple[float, float]:
     return one.steps["vllm:generation_tokens_total"], one.running or 0.0
 
 
-class Watched:
-    def __init__(self, expected: frozenset[Plane] = ENGINE_ONLY, ranks: int = 4) -> None:
-        self.window, self.model, self.now, self.expected = Window(DEFAULTS), ProgressModel(), 0.0, expected
-        self.window.feed(0.0, WALL, facts(ranks=ranks))
-
-    @property
-    def wall(self) -> float:
-        return WALL + self.now
-
-    def __call__(self, *observations: object, seconds: float = 5.0) -> Judgement:
-        for one in observations:
-            self.window.feed(self.now, self.wall, one)
-        self.window.advance(self.now, self.wall)
-        view = look(self.window, DEFAULTS, self.now, habit=self.model.habit, expected=self.expected)
-        judged = self.model.step(self.now, view)
-        self.now += seconds
-        return judged
-
-
 def engines(judged: Judgement) -> dict[str, Progress]:
     return {group.name: group.state for group in judged.groups if group.kind == "engine"}
 
 
 @pytest.mark.parametrize("pages", [one_page, two_servers])
 def test_one_engine_of_two_that_stops_is_a_stop_and_is_named(pages) -> None:  # type: ignore[no-untyped-def]
-    watched = Watched()
+    watched = Watched(ENGINE_ONLY)
     for number in range(8):
         before = watched(*pages(watched.wall, stream("0", 100.0 * number), stream("1", 100.0 * number)))
     assert set(engines(before).values()) == {Progress.ADVANCING}
@@ -79,7 +58,7 @@ def test_one_engine_of_two_that_stops_is_a_stop_and_is_named(pages) -> None:  # 
 
 
 def test_an_engine_without_requests_beside_one_that_works_is_idle_and_nothing_has_stopped() -> None:
-    watched = Watched()
+    watched = Watched(ENGINE_ONLY)
     for number in range(12):
         judged = watched(*one_page(watched.wall, stream("0", 100.0 * number), stream("1", 700.0, running=0)))
     assert judged.state is Progress.ADVANCING
@@ -87,7 +66,7 @@ def test_an_engine_without_requests_beside_one_that_works_is_idle_and_nothing_ha
 
 
 def test_a_stopped_engine_is_back_after_two_looks_that_show_it() -> None:
-    watched = Watched()
+    watched = Watched(ENGINE_ONLY)
     states = []
     steps = [0, 100, 200, 300, 300, 300, 300, 400, 500, 600]
     for number, own in enumerate(steps):
@@ -97,7 +76,7 @@ def test_a_stopped_engine_is_back_after_two_looks_that_show_it() -> None:
 
 
 def test_an_engine_that_is_taken_out_is_unknown_and_then_forgotten() -> None:
-    watched = Watched()
+    watched = Watched(ENGINE_ONLY)
     for number in range(8):
         watched(*one_page(watched.wall, stream("0", 100.0 * number), stream("1", 100.0 * number)))
     found = []
@@ -174,7 +153,7 @@ def test_a_communicator_whose_ranks_stand_apart_in_a_stop_is_of_it() -> None:
 
 
 def test_no_more_groups_are_kept_than_servers() -> None:
-    watched = Watched()
+    watched = Watched(ENGINE_ONLY)
     for number in range(10):
         many = [stream(f"{number}-{key}", 1.0 * number) for key in range(100)]
         judged = watched(*one_page(watched.wall, *many))
