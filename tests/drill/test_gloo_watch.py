@@ -28,11 +28,12 @@ ORDER = WatchOrder(Order(fault_named("none"), Backend.GLOO, 3, start_seconds=90.
 """A short period, so that the tests are short; the watch scales what it waits for with it."""
 
 
-@pytest.mark.parametrize(("fault", "told"), [("loop", "stopped"), ("kill", "gone")])
-def test_a_stop_is_told_in_time_and_nobody_is_named_wrongly(fault: str, told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", ["loop", "kill"])
+def test_a_stop_is_told_in_time_and_nobody_is_named_wrongly(fault: str, tmp_path: Path) -> None:
     result = run_fault(ORDER, fault_named(fault), 0, tmp_path)
     assert result.right, result.wrongs
-    assert result.told == told
+    # Of a rank that is killed gloo's others end within a second: whether one is still seen is chance.
+    assert result.told in (("stopped",) if fault == "loop" else ("stopped", "gone"))
 
 
 def test_rest_is_no_stop(tmp_path: Path) -> None:
