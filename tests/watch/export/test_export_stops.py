@@ -124,7 +124,7 @@ def test_nothing_done_is_no_failure() -> None:
         ({}, None),
         ({"suspects": "rank 3", "first_divergence": ["missing"]}, None),
         ({"suspects": [None, 3, {"role": "culprit", "rank": "0"}, {"role": "culprit", "rank": True}]}, None),
-        ({"suspects": [], "first_divergence": {"missing": [-4, 1.5]}}, None),
+        ({"suspects": [], "first_divergence": {"missing": [-4, 1.5, 10**400]}}, None),
         ({"suspects": [], "first_divergence": FirstDivergence(missing=(4,)).model_dump()}, 4),
         ({"suspects": [Suspect(kind=SuspectKind.RANK, rank=6, role=Role.CULPRIT, why="x").model_dump(mode="json")]}, 6),
     ],
@@ -195,6 +195,7 @@ def test_calls_and_steps_that_others_counted_are_added() -> None:
         Counted("step", (), (1.0, 2.0), (1.0,)),
         Counted("step", (), (-1.0, float("inf"), float("nan"), 1.0), (1.0, 1.0, 1.0, -2.0)),
         Counted("step", (), (1.0,), (float("nan"),)),
+        Counted("step", (), (1e308, 1.0), (1.0, 1e308)),
         Counted("collective", (), ()),
     ],
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import random
 import threading
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from build_snapshots import VIEW, shown, snapshot
@@ -18,6 +21,7 @@ from rankmuster.watch.export.bundle_counts import BundleCounts
 from rankmuster.watch.export.exporter import Exporter
 from rankmuster.watch.export.metrics import ALL, STATE
 from rankmuster.watch.signals.signal import Counted
+from rankmuster.watch.snapshot import StopView
 
 
 @pytest.fixture
@@ -106,3 +110,39 @@ def test_a_scrape_never_meets_half_a_look(exporter: Exporter) -> None:
     finally:
         end.set()
         thread.join()
+
+
+def test_no_number_and_no_name_breaks_it(exporter: Exporter) -> None:
+    chance = random.Random(4)
+    odd = (math.nan, math.inf, -math.inf, -1.0, 0.0, 1e308, 1e-320)
+
+    def any_of(*more: Any) -> Any:
+        return chance.choice((*odd, *more))
+
+    for index in range(300):
+        views = [
+            replace(
+                VIEW,
+                name=chance.choice(["a", "\udcff", "b\n", 'c"', "", "d" * 999]),
+                since=any_of(),
+                tokens_per_s=any_of(None),
+                running=any_of(None),
+                speed_now=any_of(None),
+                speed_usual=any_of(None),
+                stops=chance.choice([0, 1, -3, 10**18]),
+                looks=chance.choice([0, -1, 7]),
+                look_seconds=any_of(),
+                event=chance.choice([None, "gone", "stopped", "?"]),
+                class_=chance.choice([None, "", "?"]),
+                last_stop=chance.choice([None, StopView(any_of(), "i", "r")]),
+            )
+            for _ in range(chance.randrange(3))
+        ]
+        watch = {"cpu_seconds": any_of(), "period": any_of(5.0), "started_at": any_of(), "rss_bytes": -1}
+        exporter.update(snapshot(any_of(float(index), 1e18), *views, **watch))
+        labels = (("source", "?"), ("collective", "\udcff"))
+        exporter.counted("a", Counted(chance.choice(["step", "collective"]), labels, (any_of(),), (any_of(),)))
+    exporter.update(snapshot(1e6, VIEW))
+    states = shown(exporter.registry, "rankmuster_instance_state", llm_instance="llm-0")
+    assert {state for state, value in states.items() if value} == {"advancing"}
+    assert "rankmuster_instance_state" in page_of(exporter)

@@ -106,8 +106,8 @@ class LookMetrics:
         counter(m.LOOKS).add(looks, **name)
         counter(m.LOOK_CPU).add(_positive(view.look_seconds), **name)
         if seen is not None and seen.gone_at is None:
-            spent = min(max(snapshot.time - seen.time, 0.0), MOST_PERIODS * snapshot.watcher.period)
-            counter(m.STATE_SECONDS).add(spent, state=seen.state, **name)
+            spent = min(snapshot.time - seen.time, MOST_PERIODS * snapshot.watcher.period)
+            counter(m.STATE_SECONDS).add(_positive(spent), state=seen.state, **name)
 
     def _show(self, view: InstanceView, stuck: int) -> None:
         gauge = self._registry.gauge

@@ -15,6 +15,10 @@ from rankmuster.watch.signals.signal import Counted
 COLLECTIVE = "collective"
 """`Counted.what` of calls of collectives; labels `source` and `collective` (any name of the operation)."""
 
+MOST_VALUE = 1e9
+MOST_COUNT = 1e15
+"""Thirty years of seconds, and more calls than those have: what is above is damage, and would spoil a sum for ever."""
+
 STEP = "step"
 """`Counted.what` of steps of an engine; its labels are not looked at."""
 
@@ -72,12 +76,12 @@ class SignalMetrics:
 
 
 def _pairs(what: Counted) -> list[tuple[float, float]]:
-    """(value, how often) of what can be counted: no negative values, no endless ones, no negative counts."""
+    """(value, how often) of what can be counted: nothing negative, nothing endless."""
     if what.counts and len(what.counts) != len(what.values):
         return []
     counts = what.counts or (1.0,) * len(what.values)
     return [
         (value, count)
         for value, count in zip(what.values, counts, strict=True)
-        if (math.isnan(value) or 0 <= value < math.inf) and 0 < count < math.inf
+        if (math.isnan(value) or 0 <= value < MOST_VALUE) and 0 < count < MOST_COUNT
     ]

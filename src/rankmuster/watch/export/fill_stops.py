@@ -17,6 +17,12 @@ NOBODY = -1.0
 ALARMING = (StepEnding.DONE, StepEnding.PARTIAL, StepEnding.FAILED, StepEnding.TIMED_OUT)
 """Endings that are there from the start, at 0, so that the first failure shows as a rise."""
 
+MOST_SECONDS = 1e6
+"""A collection ends within 600 s; what is above is no time."""
+
+MOST_RANK = 1 << 24
+"""Larger numbers are no ranks, and a gauge holds all below exactly."""
+
 _RAN = frozenset(ALARMING)
 
 
@@ -44,7 +50,7 @@ class StopMetrics:
                 self._step(instance, step, ended)
             collected = outcome.collect
             if not collected.repeated and collected.ending in _RAN:
-                if collected.seconds >= 0:
+                if 0 <= collected.seconds < MOST_SECONDS:
                     self._registry.histogram(m.COLLECT_SECONDS).observe(collected.seconds)
                 for collector, ending in outcome.collectors.items():
                     self._registry.counter(m.COLLECTORS).add(1, collector=collector, ending=ending)
@@ -76,7 +82,9 @@ def first_odd(verdict: Mapping[str, Any]) -> int | None:
         missing,
         [one.get("rank") for one in suspects if one.get("role") == "suspect"],
     ):
-        known = [rank for rank in ranks if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 0]
+        known = [
+            rank for rank in ranks if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MOST_RANK
+        ]
         if known:
             return min(known)
     return None
