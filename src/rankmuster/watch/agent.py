@@ -35,6 +35,9 @@ GRACE = 0.4
 SLACK = 0.2
 """Part of a period by which a poll may come before it is due: so that it goes with this look and not the next."""
 
+MOST_NOTES = 32
+"""In a snapshot: more than that nobody reads."""
+
 WORST = (Progress.STOPPED, Progress.SLOW, Progress.UNKNOWN, Progress.STARTING, Progress.DRAINING, Progress.ADVANCING)
 """Of several instances' states the first of these speaks for the node."""
 
@@ -118,7 +121,7 @@ class Agent:
         """Looks each period until woken, or for so many seconds; the state that speaks for the node at the end."""
         parts, period = self._parts, self._parts.settings.period
         begun = parts.clock()
-        self._crew.set(NODE, (Search(parts.finder, parts.clock, parts.unix_now, period), *parts.builder.node()))
+        self.begin()
         worst = Progress.UNKNOWN
         due = begun
         try:
@@ -134,6 +137,12 @@ class Agent:
             self._close()
         return worst
 
+    def begin(self) -> None:
+        """Begins to ask for what is the node's; before the first `tick`."""
+        parts = self._parts
+        search = Search(parts.finder, parts.clock, parts.unix_now, parts.settings.period)
+        self._crew.set(NODE, (search, *parts.builder.node()))
+
     def tick(self) -> Progress:
         """One look at everything."""
         parts = self._parts
@@ -146,13 +155,14 @@ class Agent:
             self._take(self._crew.drain(parts.clock()))
         now, unix_now = parts.clock(), parts.unix_now()
         draining = self._draining()
+        self._standing(now)
         looks = [self._look(watched, now, unix_now, draining) for watched in self._watched.values()]
         views = [looked.view for looked in looks]
         cpu, rss = self._footprint.now()
         snapshot = Snapshot(
             host=parts.host,
             time=unix_now,
-            watcher=self._footprint.view(parts.version, self._started, period, cpu, rss, tuple(self._notes)),
+            watcher=self._footprint.view(parts.version, self._started, period, cpu, rss, self._said_of_sources()),
             instances=tuple(sorted(views, key=lambda view: view.name)),
         )
         for sink in parts.sinks:
@@ -197,6 +207,27 @@ class Agent:
         if isinstance(said, (Heard, Counted)):
             for sink in self._parts.sinks:
                 sink.heard(name, said)
+
+    def _standing(self, now: float) -> None:
+        """What a source that speaks cannot tell holds for as long as it says so."""
+        for name, watched in self._watched.items():
+            for signal in self._crew.of(name):
+                declined = getattr(signal, "declined", None)
+                if declined:
+                    watched.take(Declined(now, signal.plane, declined))
+
+    def _said_of_sources(self) -> tuple[str, ...]:
+        """Notes of the search and of every signal, the newest of each."""
+        found = list(self._notes)
+        for owner in (NODE, *self._watched):
+            for signal in self._crew.of(owner):
+                of = f"{owner}: {signal.name}" if owner else signal.name
+                found += [f"{of}: {note}" for note in getattr(signal, "notes", ())]
+        return tuple(found[:MOST_NOTES])
+
+    def signals(self, instance: str) -> tuple[Signal, ...]:
+        """Those of an instance, "" for the node's."""
+        return self._crew.of(instance)
 
     # Which instances there are
 
