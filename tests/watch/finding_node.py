@@ -32,7 +32,8 @@ class Node:
             return self.nvml
 
         machine = Machine(hostname="node0", proc=self.fake.root)
-        return Finder(machine, clock=lambda: self.now, unix_now=lambda: fake_proc.NOW, ask_nvml=ask, **more)
+        given = {"clock": lambda: self.now, "unix_now": lambda: fake_proc.NOW, "ask_nvml": ask} | more
+        return Finder(machine, **given)
 
     def serve(self, base: int, ranks: int = 2, port: int = 8000, **environ: str) -> range:
         """A vLLM server with one worker a rank; the pids."""

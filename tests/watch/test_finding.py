@@ -17,9 +17,10 @@ from rankmuster.collect import bounded
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.node.nvml_session import Listed
-from rankmuster.watch.finding import LEFT_BEHIND, MAX_LEFT_BEHIND, Finder
+from rankmuster.watch.finding import Finder
 from rankmuster.watch.finding_known import alive, over
 from rankmuster.watch.finding_pace import MOST_SECONDS, SearchPace
+from rankmuster.watch.finding_search import MAX_LEFT_BEHIND, left_behind
 
 
 def names(targets):
@@ -299,7 +300,7 @@ def test_reads_that_never_returned_keep_the_node_from_being_searched(node):
     finder = node.finder()
     node.look(finder)
     stuck, done = threading.Event(), []
-    while sum(thread.name == LEFT_BEHIND for thread in threading.enumerate()) <= MAX_LEFT_BEHIND:
+    while left_behind() <= MAX_LEFT_BEHIND:
         done.append(bounded.each([1], lambda _: stuck.wait(), patience=0.001, total=0.001))
     try:
         searches = finder.searches
@@ -315,13 +316,12 @@ def test_a_search_that_takes_longer_than_a_look_is_taken_by_a_later_one(node):
     entered, go = threading.Event(), threading.Event()
     node.serve(100)
     node.contain(103, 104)
-    finder = node.finder()
 
     def slow(_seconds):
         entered.set()
         go.wait(20)
 
-    finder._ask_nvml = slow
+    finder = node.finder(ask_nvml=slow)
     assert finder.look(Deadline.after(0.05)).current == ()
     assert finder.busy
     assert entered.wait(20)

@@ -9,20 +9,19 @@ a thread: one that waits for a stuck process's memory map holds no look up, and 
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.find.devices import Gpu
-from rankmuster.collect.find.search import Found, Request, find
+from rankmuster.collect.find.search import Found, Request
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.node.nvml_session import Listed, listed
 from rankmuster.collect.proc import NotAllowed, Proc
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
-from rankmuster.watch.finding_known import GONE, Key, Known, in_common, key, looked, merged, over, shape, without_ours
+from rankmuster.watch.finding_known import GONE, Known, in_common, key, looked, merged, over, shape, without_ours
 from rankmuster.watch.finding_pace import SHARE, SearchPace
+from rankmuster.watch.finding_search import MAX_LEFT_BEHIND, NodeSearch, Search, left_behind
 
 KEEP_SECONDS = 600.0
 """How long an instance that ended is kept in sight: as long as a restart may take (`WatchSettings.start_seconds`)."""
@@ -30,20 +29,8 @@ KEEP_SECONDS = 600.0
 YOUNG_SECONDS = 1200.0
 """Age of a rank below which more may become known of its instance: a program that loads for minutes listens late."""
 
-NVML_SECONDS = 3.0
-"""For NVML's list of processes: with persistence mode off the driver takes seconds to load."""
-
-NVML_AGAIN_SECONDS = 900.0
-"""Between two times that NVML is asked where it did not help: it costs a child process of 0.2 s each time."""
-
-MAX_LEFT_BEHIND = 16
-"""Threads of earlier searches that still wait for stuck processes, above which no search is made: each costs memory."""
-
 MAX_NEW = 256
 """New processes of one look that are looked at; a node that starts more at once is searched."""
-
-LEFT_BEHIND = "patient"
-"""Name of the threads in which `collect.bounded.each` reads what may block."""
 
 _MAY_BE = re.compile(
     r"python|pypy|pt_main|vllm|sglang|trtllm|triton|lmdeploy|turbomind|tgi|text-gen|launcher|ray::|torchrun|mpi|orted"
@@ -74,44 +61,6 @@ class Changes:
         return bool(self.appeared or self.changed or self.ended)
 
 
-@dataclass
-class _Search:
-    """One search in a thread of its own."""
-
-    work: Callable[[], Found]
-    found: Found | None = None
-    error: str = ""
-    cost: float = 0.0
-    done: threading.Event = field(default_factory=threading.Event)
-
-    def start(self) -> None:
-        try:
-            threading.Thread(target=self._run, name="find", daemon=True).start()
-        except RuntimeError as error:  # the limit on threads
-            self.error = f"no thread could be started for the search ({error})"
-            self.done.set()
-
-    def _run(self) -> None:
-        began, spent = time.monotonic(), time.process_time()
-        try:
-            self.found = self.work()
-        except Exception as error:  # a defect in finding must not end a watch of months
-            self.error = f"the search failed ({type(error).__name__}: {error})"
-        # Other threads' work counts in the one, waiting in the other: the truth is below both.
-        self.cost = min(time.monotonic() - began, time.process_time() - spent)
-        self.done.set()
-
-
-@dataclass(frozen=True, slots=True)
-class _Nvml:
-    """What NVML said at `at` (monotonic seconds), and of which processes it was asked. `started`: host pid -> ticks."""
-
-    at: float
-    asked: frozenset[Key]
-    listed: Listed | None
-    started: Mapping[int, int]
-
-
 class Finder:
     """The instances of this node, all or those named. `look` is called from one thread, once a period.
 
@@ -134,20 +83,18 @@ class Finder:
         unix_now: Callable[[], float] = time.time,
         ask_nvml: Callable[[float], Listed | None] = listed,
     ) -> None:
-        self._machine = machine
         self._proc = Proc(machine.proc)
         self._names = frozenset(names)
         self._pids = pids
         self._keep = keep_seconds
         self._clock = clock
         self._unix_now = unix_now
-        self._ask_nvml = ask_nvml
+        self._node = NodeSearch(machine, ask_nvml, clock=clock, unix_now=unix_now)
         self._pace = SearchPace(find_seconds, share)
         self._known: dict[str, Known] = {}
         self._by_pid: set[str] = set()  # names that a pid of the configuration stood for
         self._listed: frozenset[int] = frozenset()
-        self._search: _Search | None = None
-        self._nvml: _Nvml | None = None
+        self._search: Search | None = None
         self._notes: tuple[str, ...] = ()
         self.searches = 0
         self.search_seconds = 0.0
@@ -251,12 +198,13 @@ class Finder:
         if self._search is None:
             if not self._pace.due(now):
                 return
-            stuck = sum(thread.name == LEFT_BEHIND for thread in threading.enumerate())
+            stuck = left_behind()
             if stuck > MAX_LEFT_BEHIND:
                 self._notes = (f"not searched: {stuck} reads of processes that hang in a driver have not returned yet",)
                 self._pace.searched(now, 0.0, settled=True)
                 return
-            self._search = _Search(self._searched)
+            request = self._request()
+            self._search = Search(lambda: self._node.search(request))
             self._search.start()
         search = self._search
         if not search.done.wait(deadline.remaining()):
@@ -283,47 +231,9 @@ class Finder:
         since = self._unix_now() - YOUNG_SECONDS
         return any(one.started_at > since for known in self._known.values() for one in known.target.workers)
 
-    def _searched(self) -> Found:
-        """In the search's thread. NVML is asked where /proc does not tell a rank's GPU, once for the same ranks."""
-        request = Request()
-        if self._pids and not self._by_pid:
-            request = Request(self._pids)
-        nvml = self._nvml
-        gpus = _gpus(nvml.listed.gpus) if nvml is not None and nvml.listed is not None else ()
-        said = {} if nvml is None or nvml.listed is None else self._still(nvml.listed, nvml.started)
-        found = find(self._machine, request, now=self._unix_now(), gpu_processes=said or None, gpus=gpus)
-        lacking = _lacking(found)
-        again = nvml is None or self._clock() - nvml.at >= NVML_AGAIN_SECONDS
-        new = nvml is None or not lacking <= nvml.asked
-        if (lacking and (new or (again and not said))) or (not found.targets and again):
-            # NVML's processes may be instances that nothing else tells.
-            answer = self._ask_nvml(NVML_SECONDS)
-            started = self._ticks(answer.processes) if answer is not None else {}
-            self._nvml = _Nvml(self._clock(), lacking, answer, started)
-            if answer is not None:
-                processes = {pid: _gpus(those) for pid, those in answer.processes.items()}
-                found = find(
-                    self._machine, request, now=self._unix_now(), gpu_processes=processes, gpus=_gpus(answer.gpus)
-                )
-        return found
-
-    def _ticks(self, pids: Mapping[int, object]) -> dict[int, int]:
-        found: dict[int, int] = {}
-        for pid in pids:
-            try:
-                stat = self._proc.stat(pid)
-            except (NotAllowed, OSError):
-                continue
-            if stat is not None:
-                found[pid] = stat.start_ticks
-        return found
-
-    def _still(self, said: Listed, started: Mapping[int, int]) -> dict[int, tuple[Gpu, ...]]:
-        """NVML's processes that are the same ones now as when it was asked."""
-        now = self._ticks(said.processes)
-        return {
-            pid: _gpus(those) for pid, those in said.processes.items() if pid in now and now[pid] == started.get(pid)
-        }
+    def _request(self) -> Request:
+        """A pid means its instance until it was seen once; from then on the instance is known by name."""
+        return Request(self._pids) if self._pids and not self._by_pid else Request()
 
     # What the search found, beside what was known
 
@@ -384,18 +294,3 @@ class Finder:
 def _replace_at(found: Found, number: int, target: Target) -> Found:
     """The same with one target in another's place."""
     return replace(found, targets=(*found.targets[:number], target, *found.targets[number + 1 :]))
-
-
-def _gpus(said: tuple[tuple[int, str], ...]) -> tuple[Gpu, ...]:
-    return tuple(Gpu(index, uuid or None) for index, uuid in said)
-
-
-def _lacking(found: Found) -> frozenset[Key]:
-    """Processes that may be ranks and whose GPU /proc does not tell for certain (as in `collect.look_for`)."""
-    lacking: set[Key] = set()
-    for target in found.targets:
-        workers = target.workers
-        if not workers:
-            lacking |= {key(process) for process in target.processes if process.role is not Role.HELPER}
-        lacking |= {key(one) for one in workers if not one.gpus or one.inner_pid != one.pid}
-    return frozenset(lacking)
