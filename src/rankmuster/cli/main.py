@@ -23,6 +23,7 @@ from rankmuster.cli.env import env_app
 from rankmuster.cli.explain import explain
 from rankmuster.cli.output import leave_stdout, say, write_stdout
 from rankmuster.cli.status import CommandError, ExitStatus, InternalError
+from rankmuster.cli.top import top
 from rankmuster.cli.watch import watch
 
 DEBUG_VARIABLE = "RANKMUSTER_DEBUG"
@@ -40,6 +41,7 @@ app = typer.Typer(
 app.command("collect", short_help="Save the evidence of a live instance in seconds.")(collect)
 app.add_typer(bundle_app, name="bundle", short_help="Verify a bundle, or merge those of several nodes.")
 app.command("watch", short_help="Say when an instance stops, slows down, or goes on.")(watch)
+app.command("top", short_help="Watch what the watch of this node sees, in a terminal.")(top)
 app.add_typer(env_app, name="env", short_help="The variables that leave evidence: print them, check them.")
 app.command("calibrate", short_help="Buffer sizes, time-outs and log volume from recorded load.")(calibrate)
 app.command("diagnose", short_help="Say what is wrong, who is the culprit, what to rebuild.")(diagnose)

@@ -94,7 +94,9 @@ class Signals:
                 )
             )
             found.append(NcclLogSignal(target, machine=machine, period=period, clock=self._clock, wall=self._now))
-            found.append(InspectorSignal(target, folders=config.logs.inspector, period=period, clock=self._clock))
+            inspector = InspectorSignal(target, folders=config.logs.inspector, period=period, clock=self._clock)
+            if inspector.wanted:
+                found.append(inspector)
         return tuple(found)
 
     def servers(self, target: Target) -> tuple[tuple[str, ...], ...]:
