@@ -37,7 +37,7 @@ scrape_configs:
   - job_name: rankmuster-watch
     scrape_interval: 15s
     static_configs:
-      - targets: ["node-1:9402"]
+      - targets: ["node-1:9464"]
 rule_files: [rankmuster-alerts.yml]
 ```
 

@@ -31,13 +31,13 @@ class ListenRefused(Exception):
 
 
 def address_of(listen: str) -> tuple[str, int]:
-    """`HOST:PORT` or `[IPv6]:PORT`; without a host (`:9402`, `9402`) the loopback. Raises ListenRefused."""
+    """`HOST:PORT` or `[IPv6]:PORT`; without a host (`:9464`, `9464`) the loopback. Raises ListenRefused."""
     host, _, port = listen.strip().rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ListenRefused(f"{listen!r} is no address to listen on; wanted is HOST:PORT, such as {LOOPBACK}:9402")
+        raise ListenRefused(f"{listen!r} is no address to listen on; wanted is HOST:PORT, such as {LOOPBACK}:9464")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if ":" in bare and bare == host:
-        raise ListenRefused(f"{listen!r}: an IPv6 address stands in brackets, such as [::1]:9402")
+        raise ListenRefused(f"{listen!r}: an IPv6 address stands in brackets, such as [::1]:9464")
     return bare or LOOPBACK, int(port)
 
 
