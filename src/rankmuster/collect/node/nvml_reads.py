@@ -172,10 +172,11 @@ class Gpu:
         self.error = None
 
     def _link_bytes(self) -> dict[str, int]:
-        known = self.fields((NVLINK_TX, ALL_LINKS), (NVLINK_RX, ALL_LINKS))
-        if NVLINK_TX in known and NVLINK_RX in known:
-            return {"nvlink_tx_kib": known[NVLINK_TX], "nvlink_rx_kib": known[NVLINK_RX]}
         links = self._link_ids
+        if not links:  # a GPU that has counted per link before counts so for ever
+            known = self.fields((NVLINK_TX, ALL_LINKS), (NVLINK_RX, ALL_LINKS))
+            if NVLINK_TX in known and NVLINK_RX in known:
+                return {"nvlink_tx_kib": known[NVLINK_TX], "nvlink_rx_kib": known[NVLINK_RX]}
         if links is None:
             links = tuple(range(min(self.fields(LINK_COUNT).get(LINK_COUNT, 0), MAX_LINKS)))
         if not links:

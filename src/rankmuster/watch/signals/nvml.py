@@ -213,7 +213,8 @@ class NvmlSignal:
             elif kind == "unusable":
                 self._unusable(str(line.get("reason")), absent=bool(line.get("absent")))
         if self._failing:
-            yield self._failed(self._told(samples))
+            # Not newer than what was heard: the plane as a whole is not silent.
+            yield Failed(now, Plane.HARDWARE, self._told(samples))
         yield from samples
 
     def _judge(self, asked: float) -> Iterator[Said]:
