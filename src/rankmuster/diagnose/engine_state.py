@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
-
-import numpy as np
+from statistics import median
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.engine_series import Point, Series, changed, grew, series
@@ -128,7 +127,7 @@ def _state(context: Context, one: Series) -> EngineState:
     frozen = end - points[flat_from].time
     quiet = end - points[since].time
     gaps = _gaps(points, advances)
-    ordinary = float(np.median(gaps)) if len(gaps) >= 2 else 0.0
+    ordinary = median(gaps) if len(gaps) >= 2 else 0.0
     # Gauges that changed, and do so no more, are of a prefill that was at work until then.
     lately = end - _limit(context, ordinary)
     gauges = any(
@@ -152,7 +151,7 @@ def _state(context: Context, one: Series) -> EngineState:
         gauges,
         tuple(dict.fromkeys((points[since].source, points[-1].source))),
         text,
-        float(np.median(np.diff([point.time for point in points]))) if len(points) > 1 else 0.0,
+        median(later.time - earlier.time for earlier, later in pairwise(points)) if len(points) > 1 else 0.0,
         quiet <= max(limits.tail_seconds, limits.late_gaps * ordinary),
         one.name,
         one.identity,
@@ -269,9 +268,9 @@ def _rates(context: Context, points: Sequence[Point]) -> tuple[float | None, flo
             rates.append((step / seconds, step / seconds / running))
         if sum(rate > 0 for rate, _ in rates) < limits.steady_share * len(rates):
             continue
-        absolute, by_request = np.array(rates).T
+        kinds = tuple(zip(*rates, strict=True))  # a second, and a second and request
         pair = max(
-            ((float(np.median(kind[-third:])), float(np.median(kind[:-third]))) for kind in (absolute, by_request)),
+            ((median(kind[-third:]), median(kind[:-third])) for kind in kinds),
             key=lambda pair: pair[0] / pair[1] if pair[1] > 0 else 1.0,
         )
         if best is None or pair[0] * best[1] > best[0] * pair[1]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from statistics import median
 
 import numpy as np
 
@@ -55,24 +56,22 @@ def spinning_since(states: Mapping[int, GpuState]) -> float | None:
 
 def rates(track: GpuTrack) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """KiB/s over all links between consecutive samples; NaN where no counter is known, shape (samples - 1,)."""
-    total = np.zeros(max(len(track.time) - 1, 0))
-    known = np.zeros(len(total), dtype=bool)
-    seconds = np.maximum(np.diff(track.time), 1e-3)
-    for counter in (
-        track.nvlink_tx_kib,
-        track.nvlink_rx_kib,
-        track.pcie_tx_kib,
-        track.pcie_rx_kib,
-        track.rdma_tx_kib,
-        track.rdma_rx_kib,
-    ):
-        steps = np.diff(counter)
-        usable = np.isfinite(steps)
-        # A counter that falls was reset: that step says nothing.
-        usable &= np.where(usable, steps, 0.0) >= 0
-        total += np.where(usable, steps, 0.0) / seconds
-        known |= usable
-    return np.where(known, total, np.nan)
+    counters = np.array(
+        (
+            track.nvlink_tx_kib,
+            track.nvlink_rx_kib,
+            track.pcie_tx_kib,
+            track.pcie_rx_kib,
+            track.rdma_tx_kib,
+            track.rdma_rx_kib,
+        )
+    )
+    seconds = np.maximum(track.time[1:] - track.time[:-1], 1e-3)
+    steps = counters[:, 1:] - counters[:, :-1]
+    # A counter that falls was reset: that step says nothing.
+    usable = np.isfinite(steps) & (steps >= 0)
+    total = np.where(usable, steps, 0.0).sum(axis=0) / seconds
+    return np.where(usable.any(axis=0), total, np.nan)
 
 
 @once
@@ -114,8 +113,8 @@ def _state(context: Context, rank: int, track: GpuTrack, own: frozenset[int], kn
     still = np.where(np.isfinite(rate), rate, np.inf) < limits.moving_kib_per_s
     spinning = still & (sm[1:] >= limits.spin_percent)
     idle = still & (sm[1:] <= limits.idle_percent)
-    median_sm = float(np.median(sm[1:][tail]))
-    median_rate = float(np.median(rate[tail]))
+    median_sm = _median(sm[1:][tail])
+    median_rate = _median(rate[tail])
     for doing, flags in ((Doing.SPINNING, spinning), (Doing.IDLE, idle)):
         run = _run_at_end(flags)
         if run >= limits.hardware_samples - 1:
@@ -126,6 +125,12 @@ def _state(context: Context, rank: int, track: GpuTrack, own: frozenset[int], kn
     if np.isfinite(median_rate) and median_rate >= limits.moving_kib_per_s:
         return GpuState(Doing.MOVING, None, 0.0, median_sm, float(time[-1]))
     return GpuState(Doing.UNCLEAR, None, 0.0, median_sm, float(time[-1]))
+
+
+def _median(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    """numpy's, of which a few values cost fifty times as much: NaN where one of them is."""
+    known: list[float] = values.tolist()
+    return float("nan") if any(value != value for value in known) else median(known)
 
 
 def _last_with_process(context: Context, rank: int, track: GpuTrack) -> int:

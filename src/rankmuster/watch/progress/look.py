@@ -12,6 +12,7 @@ from rankmuster.diagnose import context as contexts
 from rankmuster.diagnose import engine_state, progress
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.departed import ENDED
+from rankmuster.diagnose.detectors import inspector, late_arrival, uneven_load, wrong_path
 from rankmuster.diagnose.engine_state import EngineState
 from rankmuster.diagnose.finding import Finding
 from rankmuster.diagnose.run import DETECTORS, diagnose
@@ -28,6 +29,14 @@ from rankmuster.watch.progress.window import Window
 
 EXPECTED = frozenset({Plane.ENGINE, Plane.HARDWARE})
 """Planes that speak at every look where nothing else is configured."""
+
+OF_STOPS = tuple(
+    detector
+    for detector in DETECTORS
+    if detector not in (inspector.detect, late_arrival.detect, uneven_load.detect, wrong_path.detect)
+)
+"""Detectors that can show a stop. The others speak of speed alone, which is `speed`'s here, and take half of the time;
+the diagnosis of a stop asks all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +95,7 @@ def look(
     if alone:
         evidence = Evidence({kind: found for kind, found in evidence.by_type.items() if kind is not GpuTrack})
     context = contexts.build(evidence, limits)
-    findings = [finding for detector in DETECTORS for finding in detector(context)]
+    findings = [finding for detector in OF_STOPS for finding in detector(context)]
     view = progress.assess(context, findings)
     said, decisive, spoke, reason = view.progress, view.decisive, view.planes, view.reason
     verdict = None

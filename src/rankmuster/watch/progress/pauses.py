@@ -25,6 +25,7 @@ class Pauses:
         self._since: dict[Name, tuple[float, bool]] = {}
         self._at: dict[Name, float] = {}
         self._seen: deque[float] = deque(maxlen=MOST)
+        self._habit = 0.0
 
     def add(self, intervals: Iterable[Interval]) -> None:
         """Takes the newest interval of each stream; one that was taken before is passed over."""
@@ -41,6 +42,7 @@ class Pauses:
             if one.advanced:
                 if flat:
                     self._seen.append(one.at - since)
+                    self._habit = self._long()
                 self._since[one.name] = (one.at, False)
             else:
                 self._since[one.name] = (since, True)
@@ -48,6 +50,9 @@ class Pauses:
     @property
     def habit(self) -> float:
         """Seconds of the long ones among its pauses; 0 where too few were seen to speak of a habit."""
+        return self._habit
+
+    def _long(self) -> float:
         if len(self._seen) < self._settings.habit_gaps:
             return 0.0
         return float(np.quantile(np.array(self._seen), LONG))

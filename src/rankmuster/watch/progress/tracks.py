@@ -112,6 +112,10 @@ def _cut(held: _Held, cut: int) -> _Held:
 
     That a GPU has exchanged bytes before is what tells waiting for its peers from a computation of its own.
     """
+    newest = held.values[COUNTERS, -1] - held.values[COUNTERS, -2]
+    if newest[newest > 0].sum() >= MOVED_KIB_PER_S * (held.time[-1] - held.time[-2]):
+        # The ordinary case: it is seen to move now.
+        return _Held(held.newest, held.time[cut:], held.values[:, cut:], held.pids[cut:])
     rose = np.diff(held.values[COUNTERS], axis=1)
     moved = np.flatnonzero(np.nansum(np.where(rose > 0, rose, 0.0), axis=0) >= MOVED_KIB_PER_S * np.diff(held.time))
     kept = np.arange(len(held.time)) >= cut
