@@ -313,6 +313,17 @@ def test_what_a_source_that_speaks_cannot_tell_stays_said(world: World) -> None:
     assert "a: engine: one of 2 servers does not answer" in snapshot.watcher.notes
 
 
+def test_of_two_sources_of_a_plane_one_may_be_missing(world: World) -> None:
+    appears(world, target("a"))
+    run = Run(world)
+    run.looks(3)
+    extra = Declined(world.now, Plane.ENGINE, "a second server has no page")
+    run.agent.watched("a").take(extra)
+    run.looks(1)
+    (plane,) = [one for one in run.kept.snapshots[-1].instances[0].planes if one.plane is Plane.ENGINE]
+    assert plane.state is PlaneState.SPOKE
+
+
 def test_it_ends_when_it_is_told_to_and_gives_everything_back(world: World) -> None:
     appears(world, target("a"))
     run = Run(world)

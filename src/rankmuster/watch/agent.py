@@ -35,6 +35,9 @@ GRACE = 0.4
 SLACK = 0.2
 """Part of a period by which a poll may come before it is due: so that it goes with this look and not the next."""
 
+CLOSE_SECONDS = 10.0
+"""For a collection under way to close its bundle when the watch is to end; a pod has 30 s by default."""
+
 MOST_NOTES = 32
 """In a snapshot: more than that nobody reads."""
 
@@ -214,7 +217,7 @@ class Agent:
             for signal in self._crew.of(name):
                 declined = getattr(signal, "declined", None)
                 if declined:
-                    watched.take(Declined(now, signal.plane, declined))
+                    watched.cannot_tell(signal.plane, now, declined)
 
     def _said_of_sources(self) -> tuple[str, ...]:
         """Notes of the search and of every signal, the newest of each."""
@@ -224,6 +227,10 @@ class Agent:
                 of = f"{owner}: {signal.name}" if owner else signal.name
                 found += [f"{of}: {note}" for note in getattr(signal, "notes", ())]
         return tuple(found[:MOST_NOTES])
+
+    def watched(self, instance: str) -> Watched:
+        """One of those that are watched. Raises KeyError."""
+        return self._watched[instance]
 
     def signals(self, instance: str) -> tuple[Signal, ...]:
         """Those of an instance, "" for the node's."""
@@ -308,7 +315,9 @@ class Agent:
             tell = getattr(signal, "tell", None)
             if tell is not None:
                 held = last is not None and last.collect == "running"
-                tell(looked.judgement.state, reason=looked.judgement.reason, held=held)
+                verdict = looked.judgement.verdict
+                phase = verdict.phase if verdict is not None else None
+                tell(looked.judgement.state, phase, reason=looked.judgement.reason, held=held)
         if responder is not None:
             if looked.judgement.event is Event.STOPPED:
                 url = self._parts.builder.given_url(name)
@@ -349,7 +358,7 @@ class Agent:
     def _close(self) -> None:
         self._crew.close()
         if self._parts.responder is not None:
-            self._parts.responder.close(2.0)
+            self._parts.responder.close(CLOSE_SECONDS)
             self._outcomes()
         for sink in self._parts.sinks:
             sink.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 from rankmuster.watch.export import bundle_counts
 from rankmuster.watch.export.exporter import Exporter
 from rankmuster.watch.export.state_file import NotWritten, StateFile
+from rankmuster.watch.respond.child import environment
 from rankmuster.watch.respond.outcome import StopOutcome
 from rankmuster.watch.signals.signal import Counted, Heard
 from rankmuster.watch.snapshot import Snapshot
@@ -19,10 +20,14 @@ COUNT_SECONDS = 60.0
 
 
 class StateSink:
-    """Writes the state file. `tell`: told once where that fails, and once where it works again."""
+    """Writes the state file. `tell`: told once where that fails, and once where it works again.
 
-    def __init__(self, folder: Path, tell: Callable[[str], None]) -> None:
+    `stays`: whether the file is left at the end, for whoever wanted one look; else nobody takes it for what is.
+    """
+
+    def __init__(self, folder: Path, tell: Callable[[str], None], *, stays: bool = False) -> None:
         self._file = StateFile(folder)
+        self._stays = stays
         self._tell = tell
         self._failed = ""
 
@@ -46,7 +51,9 @@ class StateSink:
         """It stands in the next snapshot."""
 
     def close(self) -> None:
-        """The file stays: its time says that the watch has ended."""
+        """The watch ends."""
+        if not self._stays:
+            self._file.remove()
 
 
 class ExportSink:
@@ -78,6 +85,7 @@ class ExportSink:
             done = subprocess.run(  # noqa: S603 - our own program
                 bundle_counts.command(bundle.resolve()),
                 cwd="/",
+                env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

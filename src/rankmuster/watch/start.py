@@ -37,7 +37,7 @@ def run(config: WatchConfig, tell: Callable[[Told], None], wake: Event, seconds:
     def note(text: str) -> None:
         tell(Told(time.time(), Severity.NOTE, "", "note", text))
 
-    sinks: list[Sink] = [StateSink(config.state or default_state_folder(), note)]
+    sinks: list[Sink] = [StateSink(config.state or default_state_folder(), note, stays=seconds is not None)]
     if config.listen is not None:
         sinks.append(_exporter(config.listen, note))
     bundles = config.on_stop.bundles or (config.state / "stops" if config.state else default_bundle_folder())

@@ -67,8 +67,19 @@ class Watched:
                 del self._declined[plane]  # another source of the same plane, or the same once it could
         elif isinstance(said, Failed):
             self._window.fail(said.now, said.plane, said.reason)
-        else:
+        elif not self._spoke_lately(said.plane, said.now):
+            # Of two sources of a plane (RAS: polls and events) one may be missing where the other speaks.
             self._declined[said.plane] = (said.now, said.reason)
+
+    def cannot_tell(self, plane: Plane, now: float, reason: str) -> None:
+        """A plane that speaks and does not tell what matters, for as long as this is said at each look."""
+        self._declined[plane] = (now, reason)
+
+    def _spoke_lately(self, plane: Plane, now: float) -> bool:
+        seconds = (
+            self._settings.poll_seconds if plane is Plane.RAS else self._settings.stale_looks * self._settings.period
+        )
+        return now - self._window.spoke.get(plane, float("-inf")) < seconds
 
     def restarted(self, target: Target) -> None:
         """Another incarnation, or other processes of this one: what planes declined is asked anew."""

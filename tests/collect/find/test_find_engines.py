@@ -335,6 +335,15 @@ def test_markers_keep_apart_what_a_shared_parent_would_join(fake: FakeProc) -> N
     assert [target.name for target in fake.find().targets] == ["llm-0", "llm-1"]
 
 
+def test_a_pid_means_its_own_instance_of_two_with_one_marker(fake: FakeProc) -> None:
+    for base in (100, 200):
+        for rank in range(2):
+            own = {"RANKMUSTER_INSTANCE": "llm-0", "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank)}
+            fake.add(base + rank, 1 if rank == 0 else base, ["python", "t.py"], own)
+    assert len(fake.find().targets) == 2
+    assert {process.pid for process in only(fake.find(201)).processes} == {200, 201}
+
+
 def test_a_worker_that_died_and_was_not_reaped_is_a_fact(fake: FakeProc) -> None:
     vllm(fake, 100, "-tp", "3", workers=["VLLM::Worker_TP0", "VLLM::Worker_TP2"])
     fake.add(105, 102, comm="VLLM::Worker_TP", state="Z", exit_status=9)

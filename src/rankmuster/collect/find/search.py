@@ -83,6 +83,8 @@ def find(
             targets.append(target)
             notes.extend(odd)
     targets = _named(targets)
+    if wanted:  # of instances that use the same words, the one that the pid is in
+        targets = [one for one in targets if wanted & {process.pid for process in one.processes}] or targets
     if request.instance is not None:
         chosen = [target for target in targets if target.name == request.instance]
         if not chosen:
