@@ -15,6 +15,7 @@ import platform
 import statistics
 import subprocess
 import sys
+from typing import Any
 
 from rankmuster.diagnose import context
 from rankmuster.diagnose.detectors import late_arrival
@@ -157,6 +158,74 @@ def overhead() -> str:
     return "\n".join(text) + "\n\n"
 
 
+def watching() -> str:
+    """How soon the watch tells a stop, and what it calls a stop that is none: docs/measured/watch-replay.json."""
+    found = json.loads((MEASURED / "watch-replay.json").read_text())
+    assumed, cost = found["assumed"], found["cost"]
+    text = [
+        "## Watching\n",
+        "`make watch-replay`: synthetic signals of an instance of four ranks, and those of the captures, through the "
+        f"watch's own window, look and model, a look in {found['period_seconds']:g} s. Time runs as fast as the replay "
+        "can; what a scraper meets (late, doubled and failed scrapes, outages of 30 to 400 s, a wall clock set by "
+        "hours) is random by fixed seeds. Assumed, not measured: a scrape that failed and is asked again at once fails "
+        f"again {assumed['scrape_retry_fails']:.0%} of the time, in an outage always. GPUs are sampled once in "
+        f"{assumed['seconds_between_gpu_samples']:g} s.\n",
+        "### Traffic without a fault\n",
+        "| traffic | simulated hours | looks | alarms |",
+        "|---|---|---|---|",
+    ]
+    for traffic in dict.fromkeys(row["traffic"] for row in found["days"]):
+        days = [row for row in found["days"] if row["traffic"] == traffic]
+        each = ", ".join(row["signals"] for row in days)
+        text.append(
+            f"| {traffic} | {len(days)} x {days[0]['hours']:g} ({each}) | {sum(row['looks'] for row in days)} | "
+            f"{sum(row['false_alarms'] for row in days)} |"
+        )
+    text += [
+        "\n### Stops\n",
+        f"{found['stops_within_15_s']:.1%} of {found['stops_judged']} stops that the watch could tell were told within "
+        "15 s of holding up a request. Left out, and counted: stops that the planes cannot show (counters that move "
+        "when requests end; a scheduler that hangs, for GPUs), stops before a first token, and those in an outage of "
+        "every plane that could show them. `hardware` is without any engine's page.\n",
+        *_stops(found["stops_by_kind"], "stop"),
+        "",
+        *_stops(found["stops_by_traffic"], "traffic"),
+    ]
+    captures = [row for row in found.get("cases", []) if row["seconds_after_last_advance"] is not None]
+    if captures:
+        seconds = [row["seconds_after_last_advance"] for row in captures]
+        text.append(
+            f"\nOf the captures, {len(captures)} hold a stop after an advance that can be dated: told "
+            f"{statistics.median(seconds):.1f} s after it in the median, {max(seconds):.1f} s at most."
+        )
+    milliseconds = ", ".join(f"{value:g} ms {state}" for state, value in cost["cpu_ms_per_look"].items())
+    text.append(
+        f"\nA look at {cost['gpus']} GPUs and one server takes {milliseconds} of the processor "
+        f"({cost['share_of_one_core_at_5_s']:.2%} of a core at most); window and model hold "
+        f"{cost['memory_kb_window_and_model']} KB. `python benchmarks/watch_look.py` tells the parts."
+    )
+    return "\n".join(text) + "\n\n"
+
+
+def _stops(rows: list[dict[str, Any]], by: str) -> list[str]:
+    lines = [
+        f"| {by} | planes | judged | within 15 s | p50 s | p95 s | max s | culprit named right | "
+        "left out: not visible, before a token, no answer |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in sorted(rows, key=lambda row: (row[by], row["signals"])):
+        if not row["judged"]:
+            continue
+        times = " | ".join("over 45" if value is None else f"{value:.1f}" for value in row["seconds_p50_p95_max"])
+        named = "-" if row["culprit_named"] is None else f"{row['culprit_named']:.0%}"
+        left_out = [row[key] for key in ("not_visible_to_these_planes", "before_first_token", "no_plane_answered")]
+        lines.append(
+            f"| {row[by]} | {row['signals']} | {row['judged']} | {row['within_15_s']:.0%} | {times} | {named} | "
+            f"{', '.join(map(str, left_out))} |"
+        )
+    return lines
+
+
 def timing() -> str:
     """The benchmark's table."""
     command = [sys.executable, str(ROOT / "benchmarks" / "diagnose_cases.py")]
@@ -168,7 +237,10 @@ def timing() -> str:
 
 
 def main() -> None:
-    (ROOT / "docs" / "measured.md").write_text(HEAD + verdicts() + lateness() + collecting() + overhead() + timing())
+    (ROOT / "docs" / "measured.md").write_text(
+        HEAD + verdicts() + lateness() + collecting() + overhead() + watching() + timing()
+    )
 
 
-main()
+if __name__ == "__main__":
+    main()

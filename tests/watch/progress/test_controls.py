@@ -10,7 +10,7 @@ from build_looks import WALL, Watched, facts, page, sample
 
 from rankmuster.model.fault import Progress
 from rankmuster.model.hardware import GpuTrack
-from rankmuster.model.plane import Plane
+from rankmuster.model.plane import Plane, PlaneState
 
 ENGINE, HARDWARE = frozenset({Plane.ENGINE}), frozenset({Plane.HARDWARE})
 BOTH = ENGINE | HARDWARE
@@ -184,3 +184,17 @@ def test_a_drained_instance_is_draining_and_its_stop_is_still_a_stop() -> None:
         instance(steps=0.0)
     assert instance.watched.judged[-1].state is Progress.STOPPED
     assert instance.watched.events == ["stopped"]
+
+
+def test_replicas_of_one_gpu_each_compute_at_full_load_and_exchange_nothing() -> None:
+    """By GPUs alone nobody can tell it from a stop: the plane is blind, and nobody is called."""
+    instance = Instance(HARDWARE)
+    for _ in range(200):
+        instance(sm=100.0, moved=0.0)
+    assert instance.watched.events == []
+    with_pages = Instance(BOTH)
+    for number in range(60):
+        with_pages(steps=400.0, sm=100.0, moved=0.0, failing=Plane.ENGINE if number % 3 == 0 else None)
+    assert with_pages.watched.events == []
+    (report,) = with_pages.watched.judged[-1].quiet_planes
+    assert (report.plane, report.state) == (Plane.HARDWARE, PlaneState.BLIND)

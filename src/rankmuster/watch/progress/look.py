@@ -16,7 +16,7 @@ from rankmuster.diagnose.detectors import inspector, late_arrival, uneven_load, 
 from rankmuster.diagnose.engine_state import EngineState
 from rankmuster.diagnose.finding import Finding
 from rankmuster.diagnose.run import DETECTORS, diagnose
-from rankmuster.diagnose.spin import Doing, picture
+from rankmuster.diagnose.spin import Doing, picture, rates
 from rankmuster.evidence.bundle import Evidence
 from rankmuster.model.fault import Confidence, Progress
 from rankmuster.model.hardware import GpuTrack
@@ -37,6 +37,10 @@ OF_STOPS = tuple(
 )
 """Detectors that can show a stop. The others speak of speed alone, which is `speed`'s here, and take half of the time;
 the diagnosis of a stop asks all of them."""
+
+
+UNMOVED = "none of its GPUs was ever seen to move a byte, and without that computing and waiting look the same"
+"""Replicas of one GPU each compute for seconds at full load and exchange nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,8 @@ def look(
             led = [record.plane for record in verdict.findings if record.led_to_verdict and record.plane is not None]
             said, decisive, reason = verdict.progress, True, verdict.summary
             spoke = tuple(dict.fromkeys(led))
+    if said is Progress.STOPPED and set(spoke) == {Plane.HARDWARE} and not _exchanged(context):
+        said, decisive, verdict, reason = Progress.UNKNOWN, False, None, f"{reason}; {UNMOVED}"
     engine = engine_state.assess(context)
     facts = window.facts
     offset = window.clocks.offset or 0.0
@@ -148,6 +154,12 @@ def _alone(window: Window, evidence: Evidence) -> bool:
     """Whether the instance has one GPU only: it waits for no peer, and computes without moving a byte."""
     world = window.facts.world_size if window.facts is not None else None
     return world == 1 or (world is None and len(evidence.of(GpuTrack)) == 1)
+
+
+def _exchanged(context: Context) -> bool:
+    """Whether any GPU moved bytes as long as samples reach back; `Tracks` keeps the last that did."""
+    least = context.limits.moving_kib_per_s
+    return any(bool((rates(track) >= least).any()) for track in context.tracks.values())
 
 
 def _only(window: Window, evidence: Evidence) -> dict[int, GpuTrack]:
@@ -197,6 +209,8 @@ def _quiet(
     if alone:
         note = "one GPU alone waits for no peer: computing and waiting look the same"
         found.append(PlaneReport(Plane.HARDWARE, PlaneState.BLIND, note))
+    elif picture(context).ranks(Doing.SPINNING) and not _exchanged(context):
+        found.append(PlaneReport(Plane.HARDWARE, PlaneState.BLIND, UNMOVED))
     foreign = picture(context).ranks(Doing.FOREIGN)
     if foreign and len(foreign) == len(context.tracks):
         note = "processes outside the instance run on its GPUs"
