@@ -129,8 +129,8 @@ def test_counters_of_a_new_front_end_begin_at_zero_at_the_same_address(make_job:
     with make_job() as job:
         job.wait_serving(PATIENCE, steps=500)
         before, pid = tokens(), job.server_pid
-        job.renew_server()
-        until(lambda: job._answers(), "listening again")
+        job.front.renew()
+        until(lambda: job.front.answers, "listening again")
         assert tokens() < before
         assert job.server_pid != pid
         assert pid is not None

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from rankmuster.drill.faults import Fault, When, fault_named
+from rankmuster.drill.front import Front
 from rankmuster.drill.launch import END_SECONDS, End, Launched, bound
 from rankmuster.drill.ledger import Ledger
 from rankmuster.drill.orders import Orders
@@ -21,7 +22,6 @@ from rankmuster.drill.surroundings import MARKER
 from rankmuster.drill.tally import RankState, Tally
 
 WORKER = (sys.executable, "-u", "-m", "rankmuster.drill.worker")
-SERVER = (sys.executable, "-u", "-m", "rankmuster.drill.server")
 LAUNCHER_LOG = "launcher.log"
 
 POLL_SECONDS = 0.02
@@ -62,8 +62,7 @@ class DrillJob:
         self._worker = tuple(worker)
         self._port = port
         self._ranks: dict[int, Launched] = {}
-        self._server: Launched | None = None
-        self._front = ("", 0)
+        self._front: Front | None = None
         self._tally: Tally | None = None
 
     def __enter__(self) -> DrillJob:
@@ -88,13 +87,12 @@ class DrillJob:
         Ledger.create(self.folder / LEDGER).close()
         Orders.create(self.folder / ORDERS).close()
         self.started_at = time.time()
-        with bound() as store, bound(self._port) as front:
+        with bound() as store:
             store.listen(BACKLOG)
             for rank in range(self.plan.ranks):
                 self._ranks[rank] = self._start_rank(rank, store)
-            self._front = front.getsockname()[:2]
-            self._server = self._start_server(front)
-            self.metrics_url = f"http://{self._front[0]}:{self._front[1]}/metrics"
+        self._front = Front(self.folder, self._environment({}), self.folder / LOGS / LAUNCHER_LOG, self._port)
+        self.metrics_url = self._front.url
 
     def _start_rank(self, rank: int, store: socket.socket) -> Launched:
         count = str(self.plan.ranks)
@@ -106,12 +104,6 @@ class DrillJob:
             handed = (store.fileno(),)
         log = self.folder / LOGS / f"rank{rank}.log"
         return Launched(self._line(self._worker), self._environment(more), log, handed, partial(self._ended, rank))
-
-    def _start_server(self, front: socket.socket, *, anew: bool = False) -> Launched:
-        options = ["--fd", str(front.fileno()), "--host", self._front[0], "--port", str(self._front[1])]
-        options += ["--anew", "1"] if anew else []
-        log = self.folder / LOGS / LAUNCHER_LOG
-        return Launched([*self._line(SERVER), *options], self._environment({}), log, (front.fileno(),))
 
     def _line(self, command: Sequence[str]) -> list[str]:
         return [*command, str(self.folder), "--parent", str(os.getpid())]
@@ -141,7 +133,7 @@ class DrillJob:
     @property
     def server_pid(self) -> int | None:
         """Pid of the front end."""
-        return self._server.pid if self._server else None
+        return self._front.pid if self._front else None
 
     @property
     def exits(self) -> dict[int, End]:
@@ -203,34 +195,15 @@ class DrillJob:
             raise JobFailed(f"rank {rank} ended before signal {number} ({self._story(rank)})")
         self._ranks[rank].signal(number)
 
-    def signal_server(self, number: int) -> None:
-        """Sends a signal to the front end; raises JobFailed when there is none."""
-        if self._server is None or self._server.end is not None:
-            raise JobFailed(f"the front end of the job in {self.folder} is not there for signal {number}")
-        self._server.signal(number)
-
-    def renew_server(self) -> None:
-        """Ends the front end and starts another at the same address, whose counters begin at zero.
-
-        Raises JobFailed when the old one does not go.
-        """
-        if self._server is not None:
-            self._server.kill()
-            if not self._server.gone():
-                raise JobFailed(f"the front end, pid {self._server.pid}, was killed and is not gone")
-        with bound(self._front[1]) as front:
-            self._server = self._start_server(front, anew=True)
+    @property
+    def front(self) -> Front:
+        """The front end; raises JobFailed before the start."""
+        if self._front is None:
+            raise JobFailed(f"the job in {self.folder} is not running")
+        return self._front
 
     def _serves(self, steps: int) -> bool:
-        return self._all(RankState.SERVING) and self.tally.steps >= steps and self._answers()
-
-    def _answers(self) -> bool:
-        """Whether the front end takes connections."""
-        try:
-            socket.create_connection(self._front, timeout=1.0).close()
-        except OSError:
-            return False
-        return True
+        return self._all(RankState.SERVING) and self.tally.steps >= steps and self.front.answers
 
     def _all(self, state: RankState) -> bool:
         return all(self.tally.state(rank) >= state for rank in range(self.plan.ranks))
@@ -269,7 +242,7 @@ class DrillJob:
 
         Raises JobFailed when one is not gone after `END_SECONDS`.
         """
-        processes = [*self._ranks.values(), *([self._server] if self._server else [])]
+        processes: list[Launched | Front] = [*self._ranks.values(), *([self._front] if self._front else [])]
         for process in processes:
             process.kill()
         left = [process.pid for process in processes if not process.gone()]

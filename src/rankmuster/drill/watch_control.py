@@ -50,7 +50,7 @@ def run_control(order: WatchOrder, quiet: Quiet, run: int, folder: Path) -> Watc
             _rest(served + moment)
             expected: set[str] = set()
             if quiet.disturbance is Disturbance.RESTART:
-                port = int((job.metrics_url or "").rpartition(":")[2].partition("/")[0])
+                port = job.front.port
                 job.stop()
                 expected = {Event.GONE.value, Event.LOST_SIGHT.value}  # nothing is there to be seen
                 time.sleep(GONE_SECONDS)
@@ -58,11 +58,11 @@ def run_control(order: WatchOrder, quiet: Quiet, run: int, folder: Path) -> Watc
                 job.wait_serving(job_order.start_seconds)
                 served = time.monotonic() - moment
             elif quiet.disturbance is Disturbance.PAUSED_SERVER:
-                job.signal_server(signal.SIGSTOP)
+                job.front.signal(signal.SIGSTOP)
                 time.sleep(PAUSE_SECONDS)
-                job.signal_server(signal.SIGCONT)
+                job.front.signal(signal.SIGCONT)
             elif quiet.disturbance is Disturbance.COUNTERS:
-                job.renew_server()
+                job.front.renew()
             _rest(served + seconds)
             patience = max(2 * order.period, LAST_SECONDS)
             watcher.until(lambda look: look.state in quiet.states, patience, since=time.monotonic())
