@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from rankmuster.collect.target import Target
 from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.plane import Plane
 from rankmuster.watch.config import HardwareSource, WatchConfig
+from rankmuster.watch.signals import gpu_rows
 from rankmuster.watch.signals.dcgm import DcgmSignal
 from rankmuster.watch.signals.engine import EngineSignal, servers_of
 from rankmuster.watch.signals.framework_log import FrameworkLogSignal
@@ -27,6 +29,9 @@ from rankmuster.watch.signals.ras_events import RasEventsSignal
 from rankmuster.watch.signals.rdma import RdmaSignal
 from rankmuster.watch.signals.signal import Heard, Signal
 
+NVML_SECONDS = 60.0
+"""After the last sample through NVML, for which a DCGM exporter's page is not believed beside it."""
+
 RDMA_LOOKS = 8
 """Looks at the RDMA ports that are kept to interpolate between: samples of GPUs are of the newest two."""
 
@@ -42,6 +47,7 @@ class Signals:
         self._clock = clock
         self._now = now
         self._nvml: NvmlSignal | None = None
+        self._nvml_at: float | None = None
         self._rdma: deque[RdmaLook] = deque(maxlen=RDMA_LOOKS)
 
     def node(self) -> tuple[Signal, ...]:
@@ -49,15 +55,18 @@ class Signals:
         config, host, period = self._config, self._machine.hostname, self._config.period
         source = config.hardware.source
         found: list[Signal] = []
-        # Where the kernel log can be read it has every Xid, with the process; where it cannot, drivers stand in. Both
-        # together are the same event twice, of which `diagnose` makes one.
-        if source in (HardwareSource.AUTO, HardwareSource.NVML):
-            self._nvml = NvmlSignal(host, period=period, clock=self._clock, now=self._now)
-            found.append(self._nvml)
-        if source is not HardwareSource.NVML and source is not HardwareSource.NONE and config.hardware.dcgm_url:
-            found.append(DcgmSignal(config.hardware.dcgm_url, host, period=period, clock=self._clock, now=self._now))
+        # Ports first: what they counted is put beside the GPUs' samples of the same moment.
         if config.hardware.rdma and source is not HardwareSource.NONE:
             found.append(RdmaSignal(self._machine.sys, period=period, clock=self._clock, now=self._now))
+        # Where the kernel log can be read it has every Xid, with its process; else the driver's own events stand in.
+        xids = not (config.logs.enabled and config.logs.kernel and self._kernel_log())
+        if source in (HardwareSource.AUTO, HardwareSource.NVML):
+            self._nvml = NvmlSignal(host, period=period, xids=xids, clock=self._clock, now=self._now)
+            found.append(self._nvml)
+        if source in (HardwareSource.AUTO, HardwareSource.DCGM) and config.hardware.dcgm_url:
+            found.append(
+                DcgmSignal(config.hardware.dcgm_url, host, period=period, xids=xids, clock=self._clock, now=self._now)
+            )
         if config.logs.enabled and config.logs.kernel:
             found.append(KernelSignal(machine=self._machine, period=period, clock=self._clock, wall=self._now))
         return tuple(found)
@@ -105,6 +114,14 @@ class Signals:
             return ()
         return servers_of(self._config.engine, target.name, target.metrics_urls)
 
+    def _kernel_log(self) -> bool:
+        """Whether the kernel's own ring may be read."""
+        try:
+            os.close(os.open(self._machine.dev / "kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        except OSError:
+            return False
+        return True
+
     def given_url(self, name: str) -> str | None:
         """The metrics page that the configuration gives for an instance; of several the first."""
         given = self._config.engine.urls.get(name, self._config.engine.urls.get("*", ()))
@@ -124,6 +141,10 @@ class Signals:
         if not isinstance(observation, GpuTrack):
             yield from ((target.name, heard) for target in targets)
             return
+        if observation.source == gpu_rows.SOURCE:
+            self._nvml_at = heard.now
+        elif self._nvml_at is not None and heard.now - self._nvml_at < NVML_SECONDS:
+            return  # DCGM's page stands in where NVML cannot be asked; counters of both do not mix
         sole = len(targets) == 1
         listed = self._nvml.listed if self._nvml is not None else ()
         track = with_rdma(observation, tuple(self._rdma), sole=sole)

@@ -11,6 +11,9 @@ from rankmuster.collect.proc_text import Stat
 INSTANCE, DEPLOYMENT, INCARNATION = "RANKMUSTER_INSTANCE", "RANKMUSTER_DEPLOYMENT", "RANKMUSTER_INCARNATION"
 """Our own markers: set by whoever starts the instance, they outrank every guess."""
 
+MARKERS = (INSTANCE, DEPLOYMENT, INCARNATION)
+"""A sidecar has them too; a child of ours that inherits them would be found as one more process of the instance."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.find.seen import MARKERS
 from rankmuster.collect.node.children import CHUNK, let_go
 
 MAX_LINE = 1 << 20
@@ -55,6 +56,7 @@ class NvmlSession:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env={name: value for name, value in os.environ.items() if name not in MARKERS},
         )
         assert self._process.stdout is not None
         assert self._process.stdin is not None

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rankmuster.collect.deadline import Clock
+from rankmuster.collect.find.seen import MARKERS
 
 KEEP_BYTES = 64 << 10
 """Of the output, so many from its beginning and as many from its end: a collection says 3 KiB."""
@@ -31,10 +32,6 @@ KILL_SECONDS = 2.0
 
 NICENESS = 5
 """As `rankmuster collect` steps back: where processors are scarce the instance goes first."""
-
-MARKERS = ("RANKMUSTER_INSTANCE", "RANKMUSTER_DEPLOYMENT", "RANKMUSTER_INCARNATION")
-"""Variables by which processes are counted to an instance. A sidecar has them too; a child that inherits them would be
-found as one more process of the instance that it looks at."""
 
 
 @dataclass(frozen=True, slots=True)

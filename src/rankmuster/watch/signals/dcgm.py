@@ -166,6 +166,7 @@ class DcgmSignal:
             pids=None,
             # The rate of a clock that never jumps: `unix` may be set between two pages.
             columns=rates.columns(now, gpu.values),
+            source="dcgm-exporter",
         )
         return Heard(now, unix, track, Plane.HARDWARE)
 

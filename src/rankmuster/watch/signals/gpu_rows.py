@@ -110,10 +110,11 @@ def one_sample(
     time: float,
     pids: tuple[int, ...] | None,
     columns: Mapping[str, float],
+    source: str = SOURCE,
 ) -> GpuTrack:
     """A track of one sample; columns that are not given are NaN."""
     return GpuTrack(
-        source=SOURCE,
+        source=source,
         host=host,
         gpu=gpu,
         uuid=uuid,
