@@ -70,3 +70,29 @@ def test_a_capture_of_a_stop_is_told_once(name: str) -> None:
     judged = list(replay(captured(load(CASES / name / "input.tar.zst")), BOTH))
     assert [one.judgement.event for one in judged if one.judgement.event is not None] == [Event.STOPPED]
     assert judged[-1].judgement.state is Progress.STOPPED
+
+
+def test_a_restart_whose_weights_take_long_calls_nobody_where_gpus_alone_are_seen() -> None:
+    """Bytes over PCIe for 80 s, then a barrier: once taken for work that had come to a stop."""
+    plan = Plan(Traffic.RESTART, EngineKind.VLLM, frozenset({Plane.HARDWARE}), StopKind.LINK, ranks=4, culprit=1)
+    found = inject(plan, seed=1098)
+    assert found is not None
+    assert not found.early
+    assert found.seconds is not None
+    assert found.seconds <= BAR_SECONDS
+
+
+@pytest.mark.parametrize(("stop", "seed"), [(StopKind.LINK, 1098), (StopKind.LOOP, 1189), (StopKind.FROZEN, 1301)])
+def test_scrapes_and_samples_that_fail_do_not_cost_the_bar(stop: StopKind, seed: int) -> None:
+    found = inject(Plan(Traffic.SCRAPE_FAILURE, EngineKind.VLLM, BOTH, stop, ranks=4, culprit=1), seed=seed)
+    assert found is not None
+    assert found.seconds is not None
+    assert found.seconds <= BAR_SECONDS
+    assert found.named is not False
+
+
+def test_a_stop_in_an_outage_of_all_that_could_show_it_is_counted_as_such() -> None:
+    """Of an engine whose page cannot be had, nobody can say that it has stopped: blind is not stopped, nor healthy."""
+    plan = Plan(Traffic.SCRAPE_FAILURE, EngineKind.VLLM, frozenset({Plane.ENGINE}), StopKind.ENGINE, ranks=2, culprit=1)
+    found = [one for seed in (1287, 1329) if (one := inject(plan, seed=seed)) is not None]
+    assert [one.silent for one in found if one.seconds is None] == [True] * len(found)
