@@ -48,6 +48,8 @@ BURST_GAP = 12.0
 HOURLY_GAP = 40.0
 """An hour in small: more than twice the longest time in which a stop must be told."""
 LONG_GAP = 45.0
+USUAL_FIRST = 10.0
+"""Seconds from an ordinary request to the first long one: two looks."""
 LONG_CHUNKS = 100
 LONG_CHUNK_SECONDS = 0.25
 """Together 25 s without a token: longer than a stop may take to be told."""
@@ -59,6 +61,10 @@ def requests(traffic: Traffic, seed: int) -> Iterator[Request]:
     """All requests in the order in which they come; without an end but for IDLE."""
     rng = random.Random(seed)  # noqa: S311  # a drill has no secrets
     number, at = 0, 0.0
+    if traffic is Traffic.LONG_PREFILL:
+        # After work that everybody has seen: the first request of all may take its time for other reasons.
+        yield Request(0, 0.0, 256, 50)
+        number, at = 1, USUAL_FIRST
     while True:
         for prompt, tokens, pause in _group(traffic, rng):
             seconds = LONG_CHUNK_SECONDS if traffic is Traffic.LONG_PREFILL else 0.0
