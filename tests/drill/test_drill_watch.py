@@ -22,7 +22,7 @@ from rankmuster.drill.usage import usage_of
 from rankmuster.drill.watch_control import run_control
 from rankmuster.drill.watch_fault import run_fault
 from rankmuster.drill.watch_result import WatchResult, summary, summary_text, table
-from rankmuster.drill.watched import WatchOrder
+from rankmuster.drill.watched import WatchOrder, alarms_of
 from rankmuster.drill.watcher import Look, Watcher
 from rankmuster.model.fault import Progress
 
@@ -161,6 +161,13 @@ def test_names_are_read_by_their_roles() -> None:
     assert look.ranks("culprit") == (3,)
     assert look.ranks("suspect") == ()
     assert Look(0.0, {"suspects": None, "event": 3, "last_stop": []}).last_stop == {}
+
+
+def test_what_is_true_once_is_an_alarm_the_second_time() -> None:
+    looks = [Look(float(at), {"event": event, "reason": "x"}) for at, event in enumerate(("gone", None, "gone"))]
+    assert alarms_of(looks, 0.0, once=frozenset({"gone"})) == ("gone after 2 s: x",)
+    assert len(alarms_of(looks, 0.0)) == 2
+    assert alarms_of(looks, 0.0, until=0.0) == ()
 
 
 def test_all_runs_of_a_day_in_a_few_numbers() -> None:

@@ -48,11 +48,11 @@ def run_control(order: WatchOrder, quiet: Quiet, run: int, folder: Path) -> Watc
             # A disturbance before the watch has seen any work would be none.
             sees_work(watcher, served, order.warm_seconds)
             _rest(served + moment)
-            expected: set[str] = set()
+            once: frozenset[str] = frozenset()
             if quiet.disturbance is Disturbance.RESTART:
                 port = job.front.port
                 job.stop()
-                expected = {Event.GONE.value, Event.LOST_SIGHT.value}  # nothing is there to be seen
+                once = frozenset({Event.GONE.value, Event.LOST_SIGHT.value})  # nothing is there to be seen
                 time.sleep(GONE_SECONDS)
                 job = ends.enter_context(job_of(job_order, plan, folder / "job-again", port))
                 job.wait_serving(job_order.start_seconds)
@@ -73,7 +73,7 @@ def run_control(order: WatchOrder, quiet: Quiet, run: int, folder: Path) -> Watc
             found = replace(
                 blank,
                 states=states_of(looks),
-                alarms=alarms_of(looks, begun, except_for=expected),
+                alarms=alarms_of(looks, begun, once=once),
                 watched_seconds=end - begun,
                 cpu_share=watcher.cpu_share(served, end),
                 rss=watcher.rss(served, end) or None,

@@ -88,13 +88,17 @@ def states_of(looks: Sequence[Look]) -> dict[str, int]:
 
 
 def alarms_of(
-    looks: Sequence[Look], begun: float, *, until: float = float("inf"), except_for: set[str] | None = None
+    looks: Sequence[Look], begun: float, *, until: float = float("inf"), once: frozenset[str] = frozenset()
 ) -> tuple[str, ...]:
-    return tuple(
-        f"{look.event} after {look.at - begun:.0f} s: {look.view.get('reason')}"
-        for look in looks
-        if look.at < until and look.event in ALARMS - (except_for or set())
-    )
+    """Alarms before `until`, with seconds since `begun`. `once`: events of which the first one is true."""
+    found, seen = [], set[str]()
+    for look in looks:
+        if look.at >= until or look.event not in ALARMS:
+            continue
+        if look.event not in once or look.event in seen:
+            found.append(f"{look.event} after {look.at - begun:.0f} s: {look.view.get('reason')}")
+        seen.add(look.event)
+    return tuple(found)
 
 
 def collects_in(bundles: Path) -> int:
