@@ -187,22 +187,25 @@ def captured(evidence: Evidence, period: float = DEFAULTS.period) -> Iterator[Mo
     held: list[object] = list(facts)
     for at, observation in timed:
         while at > due:
-            yield Moment(due - first, due, _newest(held))
+            yield Moment(due - first, due, _newest(held, due - period / 2))
             held = []
             due += period
         held.append(observation)
-    yield Moment(due - first, due, _newest(held))
+    yield Moment(due - first, due, _newest(held, due - period / 2))
 
 
-def _newest(held: list[object]) -> tuple[object, ...]:
-    """What a watch would have brought at this look: of pages and samples, which are of a moment, the newest."""
+def _newest(held: list[object], middle: float) -> tuple[object, ...]:
+    """What a watch would have brought at this look: of pages the newest, of samples that of each half of the period.
+
+    `middle`: unix seconds at which the second half begins.
+    """
     kept: dict[object, object] = {}
     for one in held:
         key: object = id(one)
         if isinstance(one, EnginePage):
             key = (one.source, one.engine)
         elif isinstance(one, GpuTrack):
-            key = (one.host, one.gpu)
+            key = (one.host, one.gpu, bool(one.time[-1] > middle))
         kept.pop(key, None)
         kept[key] = one
     return tuple(kept.values())
