@@ -135,7 +135,7 @@ class Agent:
                     break
                 # By the plan, so that looks stay a period apart; after a pause (a suspended machine) from now on.
                 due = due + period if due + period > now - period else now
-                self._wake.wait(max(due - now, 0.0))
+                self._rest(due)
         finally:
             self._close()
         return worst
@@ -145,6 +145,15 @@ class Agent:
         parts = self._parts
         search = Search(parts.finder, parts.clock, parts.unix_now, parts.settings.period)
         self._crew.set(NODE, (search, *parts.builder.node()))
+
+    def _rest(self, due: float) -> None:
+        """Waits for the next look; what is to be sampled more often than that is asked in between."""
+        clock, between = self._parts.clock, due - self._parts.settings.sample_seconds
+        if between > clock():
+            self._wake.wait(between - clock())
+            if not self._wake.is_set():
+                self._crew.poll(SLACK * self._parts.settings.sample_seconds, 0.0, self._wake)
+        self._wake.wait(max(due - clock(), 0.0))
 
     def tick(self) -> Progress:
         """One look at everything."""

@@ -12,6 +12,7 @@ from rankmuster.collect.target import Target
 from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.plane import Plane
 from rankmuster.watch.config import HardwareSource, WatchConfig
+from rankmuster.watch.progress.settings import WatchSettings
 from rankmuster.watch.signals import gpu_rows
 from rankmuster.watch.signals.dcgm import DcgmSignal
 from rankmuster.watch.signals.engine import EngineSignal, servers_of
@@ -55,13 +56,14 @@ class Signals:
         config, host, period = self._config, self._machine.hostname, self._config.period
         source = config.hardware.source
         found: list[Signal] = []
+        often = WatchSettings.of(period).sample_seconds
         # Ports first: what they counted is put beside the GPUs' samples of the same moment.
         if config.hardware.rdma and source is not HardwareSource.NONE:
-            found.append(RdmaSignal(self._machine.sys, period=period, clock=self._clock, now=self._now))
+            found.append(RdmaSignal(self._machine.sys, period=often, clock=self._clock, now=self._now))
         # Where the kernel log can be read it has every Xid, with its process; else the driver's own events stand in.
         xids = not (config.logs.enabled and config.logs.kernel and self._kernel_log())
         if source in (HardwareSource.AUTO, HardwareSource.NVML):
-            self._nvml = NvmlSignal(host, period=period, xids=xids, clock=self._clock, now=self._now)
+            self._nvml = NvmlSignal(host, period=often, xids=xids, clock=self._clock, now=self._now)
             found.append(self._nvml)
         if source in (HardwareSource.AUTO, HardwareSource.DCGM) and config.hardware.dcgm_url:
             found.append(

@@ -57,7 +57,7 @@ def run(config: WatchConfig, tell: Callable[[Told], None], wake: Event, seconds:
         draining_file=config.draining_file,
         given=named,
         given_unnamed=unnamed,
-        settings=WatchSettings(period=config.period),
+        settings=WatchSettings.of(config.period),
     )
     return Agent(parts, wake).run(seconds)
 
