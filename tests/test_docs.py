@@ -37,7 +37,8 @@ VERDICT = (ROOT / "docs" / "verdict.md").read_text(encoding="utf-8")
 EVIDENCE = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
 COLLECT = (ROOT / "docs" / "collect.md").read_text(encoding="utf-8")
 WHERE = (ROOT / "docs" / "where-to-run.md").read_text(encoding="utf-8")
-PAGES = {"collect": COLLECT, "bundle": COLLECT} | dict.fromkeys(
+WATCH = (ROOT / "docs" / "watch.md").read_text(encoding="utf-8")
+PAGES = {"collect": COLLECT, "bundle": COLLECT, "watch": WATCH, "top": WATCH} | dict.fromkeys(
     ("env", "calibrate"), (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
 )
 """The commands that have a page of their own; the README speaks of the options of the others."""
@@ -217,3 +218,26 @@ def test_pods_of_the_recipes_are_sound_and_leave_evidence(tmp_path: Path) -> Non
 def test_every_drill_is_documented(name: str) -> None:
     text = (ROOT / "docs" / "drill.md").read_text(encoding="utf-8")
     assert re.search(rf"`(--backend )?{name}`", text)
+
+
+def test_the_settings_of_the_watch_in_the_docs_are_all_of_them_with_their_defaults() -> None:
+    from rankmuster.watch.config import WatchConfig, read
+
+    blocks = re.findall(r"```yaml\n(.*?)```", WATCH, re.DOTALL)
+    shown = yaml.safe_load(blocks[0])
+    assert read(blocks[0], "watch.md") == WatchConfig()
+    fields = (
+        WatchConfig.__dataclass_fields__ if hasattr(WatchConfig, "__dataclass_fields__") else WatchConfig.model_fields
+    )
+    assert set(shown) == set(fields)
+    for part in ("engine", "hardware", "ras", "logs", "on_stop"):
+        of_part = type(getattr(WatchConfig(), part))
+        names = of_part.__dataclass_fields__ if hasattr(of_part, "__dataclass_fields__") else of_part.model_fields
+        assert set(shown[part]) == set(names)
+    for block in blocks[1:]:
+        read(block, "watch.md")
+
+
+def test_every_state_and_source_of_the_watch_is_in_the_docs() -> None:
+    for state in Progress:
+        assert f"| `{state.value}` |" in WATCH
