@@ -13,9 +13,10 @@ from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
 from rankmuster.model.engine import EnginePage, EngineStream
 from rankmuster.model.fault import Progress
+from rankmuster.model.node import NodeState, NodeTask, TaskLook, TaskState
 from rankmuster.model.plane import Plane, PlaneState
 from rankmuster.watch.agent import Agent, Parts
-from rankmuster.watch.events import Told
+from rankmuster.watch.events import Severity, Told
 from rankmuster.watch.finding import Changes
 from rankmuster.watch.respond.notice import StopNotice
 from rankmuster.watch.respond.outcome import StopOutcome
@@ -45,6 +46,7 @@ class World:
     asked: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
     retargeted: list[str] = field(default_factory=list)
+    running: float = 2.0
 
     def clock(self) -> float:
         return self.now
@@ -91,7 +93,9 @@ class EngineOf:
         world.asked.append(self.instance)
         moved = world.moves.get(self.instance, True)
         world.tokens[self.instance] = world.tokens.get(self.instance, 1) + (100 if moved else 0)
-        stream = EngineStream("0", 2.0, 0.0, {"vllm:generation_tokens_total": world.tokens[self.instance]}, {}, {})
+        stream = EngineStream(
+            "0", world.running, 0.0, {"vllm:generation_tokens_total": world.tokens[self.instance]}, {}, {}
+        )
         return [Heard(world.now, world.wall(), EnginePage("page", None, "vllm", (stream,)))]
 
     def retarget(self, target: Target) -> None:
@@ -322,6 +326,38 @@ def test_of_two_sources_of_a_plane_one_may_be_missing(world: World) -> None:
     run.looks(1)
     (plane,) = [one for one in run.kept.snapshots[-1].instances[0].planes if one.plane is Plane.ENGINE]
     assert plane.state is PlaneState.SPOKE
+
+
+@pytest.mark.parametrize(("running", "answered"), [(3.0, True), (0.0, False)])
+def test_an_end_in_the_middle_of_work_is_answered_and_a_shutdown_is_not(
+    world: World, running: float, answered: bool
+) -> None:
+    appears(world, target("a"))
+    run = Run(world)
+    run.looks(3)
+    world.running = running
+    run.looks(1)
+    for looks in (2, 1):
+        task = NodeTask(1000, 0, "worker", "python", (TaskLook(world.wall(), TaskState.GONE),))
+        run.agent.watched("a").take(Heard(world.now, world.wall(), NodeState("n", "node", (world.wall(),), (task,))))
+        run.looks(looks)
+    assert [one.instance for one in run.answers.notices] == (["a"] if answered else [])
+    (gone,) = [one for one in run.told if one.event == "gone"]
+    assert (gone.severity is Severity.ALARM) == answered
+
+
+def test_what_is_known_more_of_the_same_processes_is_no_change_to_tell(world: World) -> None:
+    appears(world, target("a"))
+    run = Run(world)
+    run.looks(2)
+    more = replace(target("a"), engine_version="0.31.0")
+    world.changes.append(Changes((more,), changed=(more,)))
+    run.looks(1)
+    assert "a changed" not in run.events
+    again = target("a", ranks=1, since=777)
+    world.changes.append(Changes((again,), changed=(again,)))
+    run.looks(1)
+    assert "a changed" in run.events
 
 
 def test_it_ends_when_it_is_told_to_and_gives_everything_back(world: World) -> None:

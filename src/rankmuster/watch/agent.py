@@ -18,6 +18,7 @@ from rankmuster.model.fault import Progress
 from rankmuster.model.plane import Plane
 from rankmuster.watch.events import Severity, Told
 from rankmuster.watch.finding import Changes, Finder
+from rankmuster.watch.finding_known import alive
 from rankmuster.watch.footprint import Footprint
 from rankmuster.watch.progress.model import Event
 from rankmuster.watch.progress.settings import WatchSettings
@@ -261,8 +262,10 @@ class Agent:
             self._tell(Severity.NOTE, target.name, "appeared", _told_of(target))
         for target in changes.changed:
             if target.name in self._watched:
+                before = living(self._watched[target.name].target)
                 self._retarget(target)
-                self._tell(Severity.NOTE, target.name, "changed", _told_of(target))
+                if before != living(target) and living(target):  # else more is known of the same, or all are gone
+                    self._tell(Severity.NOTE, target.name, "changed", _told_of(target))
         for name in changes.ended:
             if name in self._watched:
                 self._drop(name)
@@ -328,7 +331,7 @@ class Agent:
                 phase = verdict.phase if verdict is not None else None
                 tell(looked.judgement.state, phase, reason=looked.judgement.reason, held=held)
         if responder is not None:
-            if looked.judgement.event is Event.STOPPED:
+            if looked.answer:
                 url = self._parts.builder.given_url(name)
                 responder.start(_notice(watched, looked, self._parts.host, unix_now, url))
             elif looked.judgement.event in (Event.RESUMED, Event.RESTARTED):
@@ -373,8 +376,13 @@ class Agent:
             sink.close()
 
 
+def living(target: Target) -> frozenset[int]:
+    """The pids of an instance's ranks that live, of all its processes where no rank is known."""
+    return frozenset(p.pid for p in target.workers or target.processes if alive(p))
+
+
 def _told_of(target: Target) -> str:
-    pids = [process.pid for process in target.workers or target.processes]
+    pids = sorted(living(target))
     shown = ", ".join(map(str, pids[:8])) + (", ..." if len(pids) > 8 else "")
     of = f"{len(target.workers)} rank(s) here of {target.world_size or 'an unknown number'}"
     return f"{target.engine or 'engine unknown'}, {of}; pids {shown or 'none'}"

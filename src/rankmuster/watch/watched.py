@@ -18,17 +18,18 @@ from rankmuster.watch.progress.window import Window
 from rankmuster.watch.signals.signal import Declined, Failed, Heard
 from rankmuster.watch.snapshot import InstanceView, StopView
 
-ALARMS = frozenset({Event.STOPPED, Event.SLOW, Event.GONE})
+ALARMS = frozenset({Event.STOPPED, Event.SLOW})
 """Events for which somebody should come. What is lost from sight is the alert rules' to judge: a scrape may fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """One look at one instance. `told`: what is new, if anything is."""
+    """One look at one instance. `told`: what is new, if anything is. `answer`: whether evidence is to be taken now."""
 
     view: InstanceView
     judgement: Judgement
     told: tuple[Told, ...]
+    answer: bool = False
 
 
 class Watched:
@@ -115,20 +116,25 @@ class Watched:
             incarnation=shown.incarnation or self.target.incarnation,
             world_size=shown.world_size or self.target.world_size,
         )
-        return Looked(shown, judgement, self._told(unix_now, shown, judgement))
+        # Whoever ends with nobody waiting was shut down; whoever ends in the middle of its work was not.
+        cut = judgement.event is Event.GONE and not draining and bool((shown.running or 0) + (shown.waiting or 0))
+        answer = cut or judgement.event is Event.STOPPED
+        return Looked(shown, judgement, self._told(unix_now, shown, judgement, cut=cut), answer)
 
     def _pids(self) -> Mapping[int, int] | None:
         workers = {process.rank: process.pid for process in self.target.workers if process.rank is not None}
         return workers or None
 
-    def _told(self, unix_now: float, view: InstanceView, judgement: Judgement) -> tuple[Told, ...]:
+    def _told(self, unix_now: float, view: InstanceView, judgement: Judgement, *, cut: bool) -> tuple[Told, ...]:
         event, before = judgement.event, self._last
         self._last = judgement.state
         if event is None and before is judgement.state:
             return ()
         word = event.value if event is not None else judgement.state.value
-        severity = Severity.ALARM if event in ALARMS else Severity.NOTE
+        severity = Severity.ALARM if event in ALARMS or cut else Severity.NOTE
         text = view.reason
+        if cut:
+            text = f"{text}; {(view.running or 0) + (view.waiting or 0):.0f} requests were on their way"
         if view.suspects and event is Event.STOPPED:
             text = f"{text} [{', '.join(view.suspects)}]"
         more = (

@@ -78,6 +78,15 @@ def test_without_an_answer_the_state_stands_for_a_while() -> None:
     assert events(judged) == [Event.LOST_SIGHT]
 
 
+def test_a_front_end_that_begins_anew_while_all_ranks_are_gone_does_not_end_them_twice() -> None:
+    gone = view(STOPPED, gone=True)
+    anew = replace(gone, intervals=(replace(gone.intervals[0], at=10.0, fell=True, advanced=False),))
+    judged = steps([view(), gone, anew, gone, view(incarnation=2)])
+    events = [one.event for one in judged]
+    assert events.count(Event.GONE) == 1
+    assert events[-1] is Event.RESTARTED
+
+
 def test_when_all_processes_have_ended_that_is_told_once_and_is_no_stop() -> None:
     judged = steps([view(), *[view(STOPPED, gone=True)] * 5])
     assert judged[-1].state is UNKNOWN

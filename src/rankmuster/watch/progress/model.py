@@ -165,7 +165,8 @@ class ProgressModel:
         self._moving_since = None
         self._loaded_since = None
         self._resumed = None
-        self._gone = False
+        # Counters that fall where nothing lives are a front end that outlives its ranks: they are gone still.
+        self._gone = self._gone and not other
         self._moving_looks = 0
         if self._state is Progress.STOPPED:
             self._enter(now, Progress.UNKNOWN, "it was started again", view)
