@@ -20,7 +20,7 @@ def verdict(culprits: tuple[int, ...] = (2,), **fields: Any) -> dict[str, Any]:
 
 
 def test_a_right_verdict_differs_in_nothing() -> None:
-    assert differences(verdict(), STOP, 2) == ()
+    assert differences(verdict(), STOP, 2, 4) == ()
 
 
 @pytest.mark.parametrize(
@@ -36,20 +36,20 @@ def test_a_right_verdict_differs_in_nothing() -> None:
     ],
 )
 def test_each_difference_is_told(said: dict[str, Any], wrong: str) -> None:
-    assert differences(said, STOP, 2) == (wrong,)
+    assert differences(said, STOP, 2, 4) == (wrong,)
 
 
 def test_fields_that_are_left_open_may_be_anything() -> None:
     loose = Truth((FaultClass.COLLECTIVE_DESYNC, FaultClass.INCONCLUSIVE), Naming.MAY)
-    assert differences(verdict((), progress="unknown", subclass=None), loose, 2) == ()
-    assert differences(verdict((2,)), loose, 2) == ()
-    assert differences(verdict((0,)), loose, 2) == ("culprits [0], not [2] or []",)
+    assert differences(verdict((), progress="unknown", subclass=None), loose, 2, 4) == ()
+    assert differences(verdict((2,)), loose, 2, 4) == ()
+    assert differences(verdict((0,)), loose, 2, 4) == ("culprits [0], not [2] or []",)
 
 
 def test_nobody_is_to_be_named_in_health() -> None:
     healthy = Truth((FaultClass.HEALTHY,), Naming.NOBODY)
-    assert differences(verdict((), **{"class": "healthy"}), healthy, 2) == ()
-    assert differences(verdict((2,), **{"class": "healthy"}), healthy, 2) == ("culprits [2], not []",)
+    assert differences(verdict((), **{"class": "healthy"}), healthy, 2, 4) == ()
+    assert differences(verdict((2,), **{"class": "healthy"}), healthy, 2, 4) == ("culprits [2], not []",)
 
 
 def test_culprits_are_ranks_and_each_once() -> None:
@@ -98,3 +98,11 @@ def test_a_result_is_one_line_of_json() -> None:
 
 def test_no_results_are_a_table_too() -> None:
     assert "0 of 0" in table([])
+
+
+def test_of_two_ranks_nobody_is_odd_where_the_majority_tells() -> None:
+    alike = Truth((FaultClass.COLLECTIVE_DESYNC,), Naming.MUST, majority=True)
+    assert differences(verdict((), subclass="op_mismatch"), alike, 0, 2) == ()
+    assert differences(verdict((0,), subclass="op_mismatch"), alike, 0, 2) == ()
+    assert differences(verdict((1,), subclass="op_mismatch"), alike, 0, 2) == ("culprits [1], not [0] or []",)
+    assert differences(verdict((), subclass="op_mismatch"), alike, 0, 3) == ("culprits [], not [0]",)

@@ -80,11 +80,11 @@ def test_health_and_rest_are_told_apart_from_a_stop(tmp_path: Path) -> None:
     with DrillJob(plan, surroundings(folder, plan.instance, Backend.GLOO, 0), folder) as job:
         job.wait_serving(START_SECONDS, steps=20)
         moving = diagnose_by_command(stub_collect(job, tmp_path / "moving"))
-        assert differences(moving, fault_named("none").truth(Backend.GLOO), 1) == ()
+        assert differences(moving, fault_named("none").truth(Backend.GLOO), 1, 4) == ()
         assert job.inject(START_SECONDS) is not None
         before = job.steps
         resting = diagnose_by_command(stub_collect(job, tmp_path / "resting"))
-        assert differences(resting, fault_named("idle").truth(Backend.GLOO), 1) == ()
+        assert differences(resting, fault_named("idle").truth(Backend.GLOO), 1, 4) == ()
         assert job.steps == before
         job.resume()
         until(lambda: job.steps > before + 20, "moving again")

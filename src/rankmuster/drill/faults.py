@@ -122,7 +122,7 @@ register(
         "skip",
         "one rank leaves out one all-reduce and goes on",
         When.ARMED,
-        _both(Truth((_DESYNC,), Naming.MUST)),
+        _both(Truth((_DESYNC,), Naming.MUST, majority=True)),
         deed=Deed.SKIP,
     )
 )
@@ -197,7 +197,7 @@ register(
         "one rank gives half the elements to one all-reduce",
         When.ARMED,
         {
-            Backend.NCCL: Truth((_DESYNC,), Naming.MUST, (Subkind.SIZE_MISMATCH,)),
+            Backend.NCCL: Truth((_DESYNC,), Naming.MUST, (Subkind.SIZE_MISMATCH,), majority=True),
             Backend.GLOO: Truth(
                 (_DESYNC, _LOST, FaultClass.INCONCLUSIVE),
                 Naming.MAY,

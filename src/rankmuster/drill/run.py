@@ -149,7 +149,7 @@ def _look(
         blank,
         said=said,
         named=culprits_of(verdict),
-        wrongs=differences(verdict, truth, job.plan.culprit),
+        wrongs=differences(verdict, truth, job.plan.culprit, job.plan.ranks),
         seconds=seconds,
         bundle=str(bundle),
     )

@@ -9,6 +9,9 @@ from typing import Any
 
 from rankmuster.model.fault import FaultClass, Progress, Role, Subkind
 
+MAJORITY = 3
+"""Ranks of which one can be the odd one."""
+
 
 class Naming(str, Enum):
     """Who has to be named culprit. MAY: the faulty rank or nobody, where the evidence does not separate it always."""
@@ -20,13 +23,18 @@ class Naming(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The verdicts that are right. An empty tuple leaves that field open. `why`: where several are right, why."""
+    """The verdicts that are right. An empty tuple leaves that field open. `why`: where several are right, why.
+
+    `majority`: what tells the rank is that the others agree. Of two ranks nobody has a majority, and naming nobody is
+    right then (DESIGN, "Who is odd").
+    """
 
     classes: tuple[FaultClass, ...]
     naming: Naming
     subkinds: tuple[Subkind, ...] = ()
     progress: tuple[Progress, ...] = ()
     why: str = ""
+    majority: bool = False
 
     @property
     def in_words(self) -> str:
@@ -43,9 +51,10 @@ def culprits_of(verdict: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(sorted({rank for rank in named if isinstance(rank, int)}))
 
 
-def differences(verdict: Mapping[str, Any], truth: Truth, rank: int) -> tuple[str, ...]:
-    """Everything in which `verdict` is not what is right of a fault by `rank`; empty when it is right."""
+def differences(verdict: Mapping[str, Any], truth: Truth, rank: int, ranks: int) -> tuple[str, ...]:
+    """Everything in which `verdict` is not what is right of a fault by `rank` of `ranks`; empty when it is right."""
     found = []
+    naming = Naming.MAY if truth.majority and ranks < MAJORITY and truth.naming is Naming.MUST else truth.naming
     said: dict[str, tuple[Enum, ...]] = {
         "class": truth.classes,
         "subclass": truth.subkinds,
@@ -61,7 +70,7 @@ def differences(verdict: Mapping[str, Any], truth: Truth, rank: int) -> tuple[st
         Naming.MAY: ((rank,), ()),
         Naming.NOBODY: ((),),
     }
-    if named not in fitting[truth.naming]:
-        right_ones = " or ".join(str(list(one)) for one in fitting[truth.naming])
+    if named not in fitting[naming]:
+        right_ones = " or ".join(str(list(one)) for one in fitting[naming])
         found.append(f"culprits {list(named)}, not {right_ones}")
     return tuple(found)

@@ -135,7 +135,7 @@ def _evidence(found: WatchResult, watcher: Watcher, order: WatchOrder, fault: Fa
         except (OSError, ValueError):
             continue
         said = ": ".join(str(verdict[key]) for key in ("class", "subclass") if verdict.get(key))
-        wrongs = differences(verdict, fault.truth(plan.backend), plan.culprit)
+        wrongs = differences(verdict, fault.truth(plan.backend), plan.culprit, plan.ranks)
         return replace(found, verdict=said, verdict_wrongs=wrongs)
     return found
 
