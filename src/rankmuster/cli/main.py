@@ -70,7 +70,13 @@ def run() -> NoReturn:
 
 
 def _open_missing_streams() -> None:
-    """A process started with a closed stream (`>&-`) has None in its place; what is written there goes nowhere."""
+    """A process started with a closed stream (`>&-`): what is written there goes nowhere, and nothing else is opened in
+    its place. It stays so for what this process becomes or starts."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # lives as long as we do
