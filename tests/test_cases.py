@@ -18,6 +18,7 @@ from rankmuster.diagnose.run import diagnose
 from rankmuster.evidence.bundle import load
 from rankmuster.model.fault import Role
 from rankmuster.model.verdict import Verdict
+from rankmuster.model.verdict_json import verdict_to_plain
 from wording import slips
 
 CASES = sorted(path.parent for path in (Path(__file__).parent / "cases").glob("*/truth.json"))
@@ -52,7 +53,8 @@ def wrongs(verdict: Verdict, truth: dict[str, Any]) -> list[str]:
         found.append(f"first divergence {first}, not {truth['op']}")
     if "missing" in truth and (first is None or list(first.missing) != truth["missing"]):
         found.append(f"first divergence {first}, not missing {truth['missing']}")
-    own = json.loads(verdict.model_dump_json(by_alias=True, exclude={"planes"}))
+    own = verdict_to_plain(verdict)
+    del own["planes"]
     own["findings"] = [finding["statement"] for finding in own["findings"]]
     text = json.dumps(own, ensure_ascii=False)
     found += [f"says nothing of {pattern}" for pattern in truth.get("mentions", []) if not re.search(pattern, text)]

@@ -28,6 +28,7 @@ from rankmuster.environment.contradiction import Severity
 from rankmuster.environment.read_file import read_file
 from rankmuster.evidence import folder, packed_stream, unpack
 from rankmuster.model.fault import SUBKINDS, Boundary, Confidence, Phase, Progress, Role, Scope, SuspectKind
+from rankmuster.model.plain_json import keys
 from rankmuster.model.plane import Plane, PlaneState
 from rankmuster.model.verdict import FindingRecord, FirstDivergence, Recovery, Suspect, Verdict, Window
 
@@ -138,8 +139,8 @@ def test_every_word_of_a_verdict_is_documented(kind: type) -> None:
 
 @pytest.mark.parametrize("model", [Verdict, Window, Suspect, FirstDivergence, FindingRecord, Recovery])
 def test_every_field_of_a_verdict_is_documented(model: type) -> None:
-    for name, field in model.model_fields.items():  # type: ignore[attr-defined]
-        assert f"`{field.alias or name}`" in VERDICT
+    for name in keys(model):
+        assert f"`{name}`" in VERDICT
 
 
 @pytest.mark.parametrize("plane", list(Plane))

@@ -180,11 +180,10 @@ def test_a_rank_that_entered_another_operation_is_shown_as_differing(
     views = {key: replace(view, issued=755) for key, view in job.views.items()}
     first = verdict.first_divergence
     assert first is not None
-    mismatch = verdict.model_copy(
-        update={
-            "subclass": Subkind.OP_MISMATCH,
-            "first_divergence": first.model_copy(update={"missing": (), "entered": (0, 1, 2, 3)}),
-        }
+    mismatch = replace(
+        verdict,
+        subclass=Subkind.OP_MISMATCH,
+        first_divergence=replace(first, missing=(), entered=(0, 1, 2, 3)),
     )
     text = render(mismatch, replace(job, dumps={**same, 2: by_hand.dump(2, other)}, views=views))
     check_safe(Page(text))
@@ -202,7 +201,7 @@ def test_a_large_job_is_bounded_and_says_what_was_left_out(verdict: Verdict, job
         FindingRecord(detector="d", statement=f"s{n}", evidence=tuple(f"a/{n}#{i}" for i in range(100)))
         for n in range(1000)
     )
-    text = render(verdict.model_copy(update={"findings": many}), big)
+    text = render(replace(verdict, findings=many), big)
     assert len(text) < 1_000_000
     page = Page(text)
     check_safe(page)
@@ -227,8 +226,8 @@ def test_a_job_without_dumps_still_draws_the_other_planes(verdict: Verdict, job:
 
 
 def test_two_suspects_are_both_in_the_heading(verdict: Verdict, job: Job) -> None:
-    both = tuple(suspect.model_copy(update={"role": Role.SUSPECT}) for suspect in verdict.suspects[:2])
-    assert "Suspects: ranks 0, 1" in Page(render(verdict.model_copy(update={"suspects": both}), job)).text
+    both = tuple(replace(suspect, role=Role.SUSPECT) for suspect in verdict.suspects[:2])
+    assert "Suspects: ranks 0, 1" in Page(render(replace(verdict, suspects=both), job)).text
 
 
 def test_the_same_input_gives_the_same_page(verdict: Verdict, job: Job) -> None:

@@ -30,7 +30,7 @@ def test_only_whom_the_verdict_names_is_missing(verdict: Verdict, job: Job) -> N
     assert cells[2, 752].mark is Mark.NOT_ENTERED
     assert cells[0, 751].mark is Mark.STARTED
     assert cells[2, 750].mark is Mark.FINISHED
-    nobody = verdict.model_copy(update={"first_divergence": None})
+    nobody = replace(verdict, first_divergence=None)
     assert picture(nobody, job).cells[2, 751].mark is Mark.NOT_ENTERED
 
 
@@ -50,7 +50,7 @@ def test_a_rank_without_a_dump_is_unknown(verdict: Verdict, job: Job) -> None:
 
 def test_without_a_majority_nobody_differs(verdict: Verdict, job: Job, by_hand: SimpleNamespace) -> None:
     mixed = by_hand.columns(755, 750, ops=("nccl:all_reduce", "nccl:all_gather"))
-    nobody = verdict.model_copy(update={"first_divergence": None})
+    nobody = replace(verdict, first_divergence=None)
     one = replace(job, dumps={**job.dumps, 3: by_hand.dump(3, mixed)})
     assert (3, 751) in picture(nobody, one).odd
     two = replace(one, dumps={**one.dumps, 0: by_hand.dump(0, mixed), 2: by_hand.dump(2, by_hand.columns(755, 750))})

@@ -101,7 +101,7 @@ def test_nothing_known_is_still_a_trace(blind_verdict: Verdict, empty_job: Job) 
 
 def test_operations_before_the_window_do_not_get_negative_times(verdict: Verdict, job: Job) -> None:
     assert verdict.window.end is not None
-    late = verdict.window.model_copy(update={"start": verdict.window.end, "fault_at": None})
-    events, _ = trace(verdict.model_copy(update={"window": late}), replace(job, window=(None, None)))
+    late = replace(verdict.window, start=verdict.window.end, fault_at=None)
+    events, _ = trace(replace(verdict, window=late), replace(job, window=(None, None)))
     assert min(event["ts"] for event in events) >= 0
     assert sum(event["ph"] == "X" and event["ts"] == 0 for event in events) <= 4

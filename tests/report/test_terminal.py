@@ -82,7 +82,7 @@ def test_markup_escapes_and_control_characters_of_a_failing_machine_are_inert(by
 def test_an_ascii_console_gets_no_foreign_letters(verdict: Verdict, job: Job) -> None:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding="ascii", errors="strict", write_through=True)
-    render(verdict.model_copy(update={"summary": "Knoten fällt aus — 節点"}), job, Console(file=file, width=80))
+    render(replace(verdict, summary="Knoten fällt aus — 節点"), job, Console(file=file, width=80))
     assert b"Knoten f\\xe4llt aus" in raw.getvalue()
 
 
@@ -108,15 +108,15 @@ def test_healthy_gives_no_orders(job: Job) -> None:
 
 
 def test_a_live_rank_without_a_dump_is_to_be_asked_before_it_is_ended(verdict: Verdict, job: Job) -> None:
-    recovery = verdict.recovery.model_copy(update={"steps": ("End every process of the group.",)})
+    recovery = replace(verdict.recovery, steps=("End every process of the group.",))
     dumps = {rank: dump for rank, dump in job.dumps.items() if rank != 2}
-    text = shown(verdict.model_copy(update={"recovery": recovery}), replace(job, dumps=dumps))
+    text = shown(replace(verdict, recovery=recovery), replace(job, dumps=dumps))
     assert "rank 2 left no Flight Recorder dump" in text
 
 
 def test_two_suspects_are_both_named_in_the_first_line(verdict: Verdict, job: Job) -> None:
-    both = tuple(suspect.model_copy(update={"role": Role.SUSPECT}) for suspect in verdict.suspects[:2])
-    first = shown(verdict.model_copy(update={"suspects": both}), job).splitlines()[0]
+    both = tuple(replace(suspect, role=Role.SUSPECT) for suspect in verdict.suspects[:2])
+    first = shown(replace(verdict, suspects=both), job).splitlines()[0]
     assert "suspects rank 0" in first
     assert "rank 1" in first
     assert "no culprit" in first

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -60,6 +61,6 @@ def test_a_link_is_named() -> None:
 
 
 def test_the_story_does_not_repeat_the_headline(verdict: Verdict) -> None:
-    told = verdict.model_copy(update={"summary": f"{class_name(verdict)}: rank 2 went home"})
+    told = replace(verdict, summary=f"{class_name(verdict)}: rank 2 went home")
     assert story(told) == "rank 2 went home"
     assert story(verdict) == verdict.summary

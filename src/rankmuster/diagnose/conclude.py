@@ -18,6 +18,7 @@ from rankmuster.model.plane import Plane, PlaneReport, PlaneState
 from rankmuster.model.problem import ProblemKind
 from rankmuster.model.verdict import (
     FindingRecord,
+    FirstDivergence,
     PlaneRecord,
     Suspect,
     Verdict,
@@ -38,33 +39,31 @@ def conclude(context: Context, findings: list[Finding], view: ProgressView, outc
     facts = context.facts
     suspects = _suspects(context, accusation) if accusation is not None else ()
     fault_at = _fault_at(context, outcome, view) if fault not in (FaultClass.HEALTHY,) else None
-    return Verdict.model_validate(
-        {
-            "instance": facts.instance if facts else None,
-            "deployment": facts.deployment if facts else None,
-            "incarnation": facts.incarnation if facts else None,
-            "window": Window.model_validate({"from": start, "to": end, "fault_at": fault_at}),
-            "progress": progress,
-            "class": fault,
-            "subclass": subkind,
-            "confidence": confidence,
-            "scope": (accusation.scope or Scope.INSTANCE) if accusation is not None else Scope.INSTANCE,
-            "phase": phase(context, accusation, progress),
-            "summary": summary(context, fault, subkind, outcome, view, progress),
-            "suspects": suspects,
-            "suspect_hosts": _hosts(context, accusation),
-            "first_divergence": _divergence(outcome),
-            "findings": _records(everything, outcome),
-            "planes": tuple(PlaneRecord(plane=row.plane, state=row.state, note=row.note) for row in reports),
-            "recovery": recovery_for(fault, subkind),
-            "would_decide": would_decide(everything, outcome, fault, reports),
-            "unread": tuple(p.source for p in context.evidence.problems if p.kind is ProblemKind.UNREAD),
-            "problems": tuple(
-                f"{p.kind.value}: {p.source}: {p.message}"
-                for p in context.evidence.problems
-                if p.kind is not ProblemKind.UNREAD
-            ),
-        }
+    return Verdict(
+        instance=facts.instance if facts else None,
+        deployment=facts.deployment if facts else None,
+        incarnation=facts.incarnation if facts else None,
+        window=Window(start=start, end=end, fault_at=fault_at),
+        progress=progress,
+        class_=fault,
+        subclass=subkind,
+        confidence=confidence,
+        scope=(accusation.scope or Scope.INSTANCE) if accusation is not None else Scope.INSTANCE,
+        phase=phase(context, accusation, progress),
+        summary=summary(context, fault, subkind, outcome, view, progress),
+        suspects=suspects,
+        suspect_hosts=_hosts(context, accusation),
+        first_divergence=_divergence(outcome),
+        findings=_records(everything, outcome),
+        planes=tuple(PlaneRecord(plane=row.plane, state=row.state, note=row.note) for row in reports),
+        recovery=recovery_for(fault, subkind),
+        would_decide=would_decide(everything, outcome, fault, reports),
+        unread=tuple(p.source for p in context.evidence.problems if p.kind is ProblemKind.UNREAD),
+        problems=tuple(
+            f"{p.kind.value}: {p.source}: {p.message}"
+            for p in context.evidence.problems
+            if p.kind is not ProblemKind.UNREAD
+        ),
     )
 
 
@@ -160,7 +159,7 @@ def _hosts(context: Context, accusation: Accusation | None) -> tuple[str, ...]:
     return tuple(sorted({host for number in named if (host := context.job.rank(number).host) is not None}))
 
 
-def _divergence(outcome: Outcome) -> object:
+def _divergence(outcome: Outcome) -> FirstDivergence | None:
     accusation = outcome.accusation
     if accusation is None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from dataclasses import dataclass, field
 
 from rankmuster.model.fault import (
     Boundary,
@@ -15,24 +15,23 @@ from rankmuster.model.fault import (
     Subkind,
     SuspectKind,
 )
+from rankmuster.model.plain_json import called
 from rankmuster.model.plane import Plane, PlaneState
 
 SCHEMA = "rankmuster.verdict/1"
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
-
-
-class Window(_Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
     """What time the evidence covers, in unix seconds; null where no plane carries a clock."""
 
-    start: float | None = Field(default=None, alias="from")
-    end: float | None = Field(default=None, alias="to")
+    start: float | None = field(default=None, metadata=called("from"))
+    end: float | None = field(default=None, metadata=called("to"))
     fault_at: float | None = None
 
 
-class Suspect(_Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
     """Who is named, and why. Everything that is not known is null. `link`: an adapter, or the two ends of a path."""
 
     kind: SuspectKind
@@ -46,7 +45,8 @@ class Suspect(_Frozen):
     why: str
 
 
-class FirstDivergence(_Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstDivergence:
     """The first operation of a group that not every member entered alike. `op` has no backend prefix."""
 
     group: str | None = None
@@ -57,7 +57,8 @@ class FirstDivergence(_Frozen):
     entered: tuple[int, ...] = ()
 
 
-class FindingRecord(_Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingRecord:
     """What a detector concluded, with references to the observations it rests on (`file#line` or `file#sequence`)."""
 
     detector: str
@@ -67,28 +68,31 @@ class FindingRecord(_Frozen):
     led_to_verdict: bool = False
 
 
-class PlaneRecord(_Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaneRecord:
     plane: Plane
     state: PlaneState
     note: str
 
 
-class Recovery(_Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
     boundary: Boundary
     steps: tuple[str, ...] = ()
     do_not: tuple[str, ...] = ()
 
 
-class Verdict(_Frozen):
-    """The answer of one diagnosis. Dump with `by_alias=True`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The answer of one diagnosis; as JSON by `verdict_json`, where `class_` is `class` and `schema_` is `schema`."""
 
-    schema_: str = Field(default=SCHEMA, alias="schema")
+    schema_: str = SCHEMA
     instance: str | None = None
     deployment: str | None = None
     incarnation: str | None = None
     window: Window = Window()
     progress: Progress = Progress.UNKNOWN
-    class_: FaultClass = Field(alias="class")
+    class_: FaultClass
     subclass: Subkind | None = None
     confidence: Confidence | None = None
     scope: Scope | None = None

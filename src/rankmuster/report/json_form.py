@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
-from typing import Any
 
 from rankmuster.model.verdict import Verdict
-
-
-def _finite(value: Any) -> Any:
-    """`value` with NaN and infinities as null: JSON has neither."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    if hasattr(value, "value"):  # an enum of the model
-        return value.value
-    return value
+from rankmuster.model.verdict_json import verdict_to_plain
 
 
 def render(verdict: Verdict) -> str:
-    """JSON by alias, keys in the schema's order, nulls kept, ASCII only (any host name, any pipe), ending with \\n."""
-    return json.dumps(_finite(verdict.model_dump(by_alias=True)), indent=1, allow_nan=False) + "\n"
+    """JSON in the schema's names and order, nulls kept, ASCII only (any host name, any pipe), ending with \\n."""
+    return json.dumps(verdict_to_plain(verdict), indent=1, allow_nan=False) + "\n"

@@ -19,6 +19,7 @@ from rankmuster.collect.bundle.write import OutputRefused
 from rankmuster.diagnose.run import diagnose
 from rankmuster.evidence.bundle import load
 from rankmuster.model.verdict import Verdict
+from rankmuster.model.verdict_json import verdict_to_plain
 
 SPLIT = ("skipped-call", "rank-killed", "healthy-tp2pp2", "wrong-size", "rank-frozen")
 
@@ -45,7 +46,7 @@ def split(case: str, folder: Path, packed_as: str = "") -> list[Path]:
 
 def essence(verdict: Verdict) -> dict[str, Any]:
     """A verdict without the paths of its evidence."""
-    said = json.loads(verdict.model_dump_json(by_alias=True))
+    said = verdict_to_plain(verdict)
     for finding in said["findings"]:
         finding.pop("evidence")
     return {key: said[key] for key in ("class", "subclass", "progress", "confidence", "suspects", "first_divergence",

@@ -12,7 +12,8 @@ from build_snapshots import shown
 from rankmuster.metrics.registry import Registry
 from rankmuster.model.fault import FaultClass, Role, Subkind, SuspectKind
 from rankmuster.model.frameworklog import DumpNotice, EngineWatchdog, LineOrigin, LogSpan, WatchdogTimeout
-from rankmuster.model.verdict import FirstDivergence, Suspect
+from rankmuster.model.verdict import Suspect
+from rankmuster.model.verdict_json import suspect_to_plain
 from rankmuster.watch.export.bundle_counts import BundleCounts
 from rankmuster.watch.export.fill_signals import SignalMetrics
 from rankmuster.watch.export.fill_stops import StopMetrics, first_odd
@@ -125,8 +126,8 @@ def test_nothing_done_is_no_failure() -> None:
         ({"suspects": "rank 3", "first_divergence": ["missing"]}, None),
         ({"suspects": [None, 3, {"role": "culprit", "rank": "0"}, {"role": "culprit", "rank": True}]}, None),
         ({"suspects": [], "first_divergence": {"missing": [-4, 1.5, 10**400]}}, None),
-        ({"suspects": [], "first_divergence": FirstDivergence(missing=(4,)).model_dump()}, 4),
-        ({"suspects": [Suspect(kind=SuspectKind.RANK, rank=6, role=Role.CULPRIT, why="x").model_dump(mode="json")]}, 6),
+        ({"suspects": [], "first_divergence": {"missing": [4]}}, 4),
+        ({"suspects": [suspect_to_plain(Suspect(kind=SuspectKind.RANK, rank=6, role=Role.CULPRIT, why="x"))]}, 6),
     ],
 )
 def test_the_first_odd_rank_is_the_culprit_else_who_is_missing_else_a_suspect(

@@ -13,11 +13,11 @@ import stat
 from datetime import datetime, timezone
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from rankmuster.collect.bundle.manifest import MAX_MANIFEST_BYTES, ManifestRefused, parse
 from rankmuster.collect.find.naming import clean
+from rankmuster.model.plain_json import NotPlain
 from rankmuster.model.verdict import Verdict
+from rankmuster.model.verdict_json import verdict_from_plain
 from rankmuster.watch.respond.past import Key
 
 BUNDLE, VERDICT, REPORT, LOG, TOLD = "bundle", "verdict.json", "report.txt", "steps.log", "stop.json"
@@ -115,6 +115,6 @@ def read_verdict(path: Path) -> tuple[Verdict, dict[str, object]]:
         raw = json.loads(data)
         if not isinstance(raw, dict):
             raise Unreadable(f"{path} holds a {type(raw).__name__} and no verdict")
-        return Verdict.model_validate(raw), raw
-    except (ValueError, ValidationError, RecursionError) as error:
+        return verdict_from_plain(raw), raw
+    except (ValueError, NotPlain, RecursionError) as error:
         raise Unreadable(f"{path} holds no verdict ({' '.join(str(error).split())[:200]})") from error

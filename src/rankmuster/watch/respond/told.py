@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rankmuster.model.fault import Role
-from rankmuster.model.verdict import Suspect
+from rankmuster.model.verdict_json import suspect_to_plain, suspects_from_plain
 from rankmuster.report.inert import plain
 from rankmuster.report.words import who
 from rankmuster.watch.respond.outcome import Ended, StopOutcome
@@ -44,7 +44,7 @@ def document(outcome: StopOutcome) -> dict[str, Any]:
             "class": notice.class_,
             "subclass": notice.subclass,
             "confidence": notice.confidence.value if notice.confidence is not None else None,
-            "suspects": [one.model_dump(mode="json") for one in notice.suspects],
+            "suspects": [suspect_to_plain(one) for one in notice.suspects],
             "planes": [
                 {"plane": one.plane.value, "state": one.state.value, "age": one.age, "note": one.note}
                 for one in notice.planes
@@ -104,7 +104,7 @@ def culprits(outcome: StopOutcome) -> tuple[str, ...]:
     """Who is named: by the verdict on the bundle, and by the watch's own where there is none."""
     named = outcome.notice.suspects
     if outcome.verdict is not None:
-        named = tuple(Suspect.model_validate(one) for one in outcome.verdict.get("suspects") or ())
+        named = suspects_from_plain(outcome.verdict)
     return tuple(plain(who(one), 200) for one in named if one.role is Role.CULPRIT)
 
 
