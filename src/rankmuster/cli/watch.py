@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,7 +28,13 @@ def watch(
     ] = None,
     pid: Annotated[
         list[int] | None,
-        typer.Option("--pid", metavar="PID", help="Only the instance of this process; may be given several times."),
+        typer.Option(
+            "--pid",
+            metavar="PID",
+            min=1,
+            max=1 << 22,
+            help="Only the instance of this process; may be given several times.",
+        ),
     ] = None,
     metrics_url: Annotated[
         list[str] | None,
@@ -87,7 +94,7 @@ def watch(
     with doing("starting the watch"):
         from rankmuster.cli.watch_process import become
 
-        become(settings.model_dump_json(), form, seconds)
+        become(settings, form, seconds)
 
 
 def _settings(
@@ -118,18 +125,18 @@ def _settings(
         except ConfigRefused as error:
             raise CommandError(str(error)) from error
     top = {"instances": instances, "pids": pids, "period": period, "listen": listen, "state": state}
-    given: dict[str, object] = {name: value for name, value in top.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in top.items() if value is not None}
     if metrics_urls:
         names = instances or ("*",)
         urls = {**settings.engine.urls, **dict.fromkeys(names[:1], metrics_urls)}
-        given["engine"] = settings.engine.model_copy(update={"urls": urls})
+        given["engine"] = replace(settings.engine, urls=urls)
     if ras_risk is not None:
-        given["ras"] = settings.ras.model_copy(update={"risk": ras_risk})
-    stop: dict[str, object] = {}
+        given["ras"] = replace(settings.ras, risk=ras_risk)
+    stop: dict[str, Any] = {}
     if bundles is not None:
         stop["bundles"] = bundles
     if collect is not None:
         stop |= {"collect": collect, "diagnose": collect}
     if stop:
-        given["on_stop"] = settings.on_stop.model_copy(update=stop)
-    return settings.model_copy(update=given)
+        given["on_stop"] = replace(settings.on_stop, **stop)
+    return replace(settings, **given)

@@ -11,11 +11,14 @@ import os
 import signal
 import sys
 import threading
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from rankmuster.cli.output import say, write_stdout
 from rankmuster.cli.status import ExitStatus
 from rankmuster.watch.events import Form, Told, line
+
+if TYPE_CHECKING:
+    from rankmuster.watch.config import WatchConfig
 
 _PROGRAM = (
     "import json, os, sys; file = open(int(sys.argv[1])); said = json.load(file); sys.path[:] = said['path']; "
@@ -31,10 +34,12 @@ ENVIRONMENT = {
 }
 
 
-def become(settings: str, form: Form, seconds: float | None) -> NoReturn:
-    """Replaces this process by the watch. `settings`: a `WatchConfig` as JSON. Raises OSError where that fails."""
+def become(settings: WatchConfig, form: Form, seconds: float | None) -> NoReturn:
+    """Replaces this process by the watch. Raises OSError where that fails."""
+    from rankmuster.watch.config import to_plain
+
     said = {
-        "settings": settings,
+        "settings": to_plain(settings),
         "form": form.value,
         "seconds": seconds,
         "path": [place for place in sys.path if os.path.isabs(place)],
@@ -51,7 +56,7 @@ def become(settings: str, form: Form, seconds: float | None) -> NoReturn:
 def main(said: dict[str, object]) -> NoReturn:
     """Watches, and ends the process with the exit status that `rankmuster watch` promises."""
     from rankmuster.report.inert import plain
-    from rankmuster.watch.config import WatchConfig
+    from rankmuster.watch.config import from_plain
     from rankmuster.watch.start import CannotStart, run
 
     form, seconds = Form(said["form"]), said["seconds"]
@@ -65,7 +70,7 @@ def main(said: dict[str, object]) -> NoReturn:
 
     status = ExitStatus.NO_ANSWER
     try:
-        settings = WatchConfig.model_validate_json(str(said["settings"]))
+        settings = from_plain(said["settings"])
         worst = run(settings, tell, wake, float(seconds) if isinstance(seconds, (int, float)) else None)
         status = status_of(worst.value) if seconds is not None and not wake.is_set() else ExitStatus.HEALTHY
     except CannotStart as error:

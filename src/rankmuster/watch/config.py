@@ -1,19 +1,19 @@
 """The configuration file of `rankmuster watch` (YAML), checked before anything is begun.
 
 Every key has a default, so that no file at all is the ordinary case; keys that nobody knows are refused, since a
-misspelt one would be silently without effect.
+misspelt one would be silently without effect. What checks it is loaded only where a file is read: the process that
+watches for days gets the settings from the command line, checked (`to_plain`, `from_plain`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Literal
-
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import Annotated, Any, ClassVar, Literal
 
 from rankmuster.collect.wishes import DumpWish, RasRisk
+from rankmuster.model import plain_json
 
 MAX_BYTES = 1 << 20
 """Of a configuration: a thousand times what a long one has."""
@@ -23,10 +23,26 @@ class ConfigRefused(Exception):
     """The file cannot be used; the message says where it is wrong and what would be right."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class _Check:
+    """A constraint in the words of pydantic's `Field`, which is imported where a file is checked and nowhere else."""
+
+    def __init__(self, **constraint: Any) -> None:
+        self._constraint = constraint
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic import Field
+
+        return handler.generate_schema(Annotated[source, Field(**self._constraint)])
 
 
+class _Part:
+    """What all parts have in common: keys that nobody knows are refused."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mapping(_Part):
     """The metrics of an engine that is not known here. Names as scraped; labels that tell replicas apart in `keys`.
 
@@ -35,7 +51,7 @@ class Mapping(_Part):
     of one step or token (its name without `_bucket`).
     """
 
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+    name: Annotated[str, _Check(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
     running: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
@@ -46,11 +62,12 @@ class Mapping(_Part):
     step_seconds: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Engine(_Part):
     """`urls`: instance name -> its servers' metrics pages; "*" for instances whose servers are not found otherwise."""
 
     enabled: bool = True
-    urls: dict[str, tuple[str, ...]] = {}
+    urls: dict[str, tuple[str, ...]] = field(default_factory=dict)
     mappings: tuple[Mapping, ...] = ()
 
 
@@ -63,6 +80,7 @@ class HardwareSource(str, Enum):
     NONE = "none"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware(_Part):
     """`dcgm_url`: the page of a DCGM exporter. `rdma`: whether byte counters of RDMA ports are read."""
 
@@ -71,45 +89,50 @@ class Hardware(_Part):
     rdma: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ras(_Part):
     """`seconds`: between two polls, where the release may be polled at all. `events`: MONITOR, where it exists."""
 
     enabled: bool = True
     risk: RasRisk = RasRisk.AFTER_STOP_CONFIRMED
-    seconds: Annotated[float, Field(ge=10.0, le=3600.0)] = 60.0
+    seconds: Annotated[float, _Check(ge=10.0, le=3600.0)] = 60.0
     events: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Logs(_Part):
     """`files`: instance name ("*" for every) -> further files to follow. `inspector`: folders of NCCL Inspector's."""
 
     enabled: bool = True
     kernel: bool = True
-    files: dict[str, tuple[Path, ...]] = {}
+    files: dict[str, tuple[Path, ...]] = field(default_factory=dict)
     inspector: tuple[Path, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandHook(_Part):
     """Started without a shell; the stop as JSON on its standard input."""
 
     kind: Literal["command"] = "command"
-    command: Annotated[tuple[str, ...], Field(min_length=1)]
-    seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
+    command: Annotated[tuple[str, ...], _Check(min_length=1)]
+    seconds: Annotated[float, _Check(gt=0, le=3600)] = 30.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookHook(_Part):
     """The stop as JSON by POST. `header_file`: lines of headers ("Authorization: Bearer ..."), kept out of the file."""
 
     kind: Literal["webhook"] = "webhook"
     url: str
     header_file: Path | None = None
-    attempts: Annotated[int, Field(ge=1, le=10)] = 3
-    seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
+    attempts: Annotated[int, _Check(ge=1, le=10)] = 3
+    seconds: Annotated[float, _Check(gt=0, le=600)] = 10.0
 
 
-Hook = Annotated[CommandHook | WebhookHook, Field(discriminator="kind")]
+Hook = Annotated[CommandHook | WebhookHook, _Check(discriminator="kind")]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OnStop(_Part):
     """`bundles`: folder for bundles, verdicts and the record of what was done; None: below the state folder.
 
@@ -121,14 +144,15 @@ class OnStop(_Part):
     collect: bool = True
     diagnose: bool = True
     bundles: Path | None = None
-    deadline: Annotated[float, Field(ge=2.0, le=600.0)] = 20.0
+    deadline: Annotated[float, _Check(ge=2.0, le=600.0)] = 20.0
     dumps: DumpWish = DumpWish.WHEN_NOT_HEALTHY
     stacks: bool = True
-    most_bundles: Annotated[int, Field(ge=1)] = 50
-    again_seconds: Annotated[float, Field(gt=0)] | None = None
+    most_bundles: Annotated[int, _Check(ge=1)] = 50
+    again_seconds: Annotated[float, _Check(gt=0)] | None = None
     hooks: tuple[Hook, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WatchConfig(_Part):
     """All of it. `period`: seconds between two looks. `instances`: names to watch, empty for all on this node.
 
@@ -137,10 +161,10 @@ class WatchConfig(_Part):
     none. `state`: folder of the state file and of the record of stops.
     """
 
-    period: Annotated[float, Field(ge=1.0, le=60.0)] = 5.0
-    find_seconds: Annotated[float, Field(ge=1.0, le=600.0)] = 15.0
+    period: Annotated[float, _Check(ge=1.0, le=60.0)] = 5.0
+    find_seconds: Annotated[float, _Check(ge=1.0, le=600.0)] = 15.0
     instances: tuple[str, ...] = ()
-    pids: tuple[int, ...] = ()
+    pids: tuple[Annotated[int, _Check(ge=1, le=1 << 22)], ...] = ()
     engine: Engine = Engine()
     hardware: Hardware = Hardware()
     ras: Ras = Ras()
@@ -151,11 +175,28 @@ class WatchConfig(_Part):
     state: Path | None = None
 
 
+BOUNDS = plain_json.Bounds(text=MAX_BYTES, members=MAX_BYTES)
+"""No settings have more: their file has no more."""
+
+
+def to_plain(settings: WatchConfig) -> dict[str, Any]:
+    """As plain values of JSON."""
+    return plain_json.to_plain(settings, BOUNDS)
+
+
+def from_plain(raw: object) -> WatchConfig:
+    """What `to_plain` gave, whose limits were checked before. Raises `plain_json.NotPlain`."""
+    return plain_json.from_plain(WatchConfig, raw, BOUNDS)
+
+
 def read(text: str, name: str) -> WatchConfig:
     """The configuration in `text`; an empty one is all defaults. `name`: of the file, for messages.
 
     Raises ConfigRefused.
     """
+    import yaml
+    from pydantic import TypeAdapter, ValidationError
+
     if len(text) > MAX_BYTES:
         raise ConfigRefused(f"{name} has {len(text)} characters; a configuration has at most {MAX_BYTES}")
     try:
@@ -167,7 +208,12 @@ def read(text: str, name: str) -> WatchConfig:
     if not isinstance(raw, dict):
         raise ConfigRefused(f"{name} holds a {type(raw).__name__}; wanted are keys such as `period: 5`")
     try:
-        return WatchConfig.model_validate(raw)
+        return TypeAdapter(WatchConfig).validate_python(raw)
     except ValidationError as error:
-        told = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'the file'}: {one['msg']}" for one in error.errors()[:5])
+        told = "; ".join(_told(one) for one in error.errors()[:5])
         raise ConfigRefused(f"{name}: {told}") from error
+
+
+def _told(one: Any) -> str:
+    place = ".".join(map(str, one["loc"])) or "the file"
+    return f"{place}: " + ("there is no such key" if one["type"] == "unexpected_keyword_argument" else str(one["msg"]))

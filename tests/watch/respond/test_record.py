@@ -126,7 +126,7 @@ def test_what_the_end_of_diagnose_means(tmp_path: Path) -> None:
 
 def test_a_collection_is_asked_for_as_configured(tmp_path: Path) -> None:
     command = collect_command(
-        WatchConfig(on_stop=OnStop(deadline=7, stacks=False)),
+        WatchConfig(on_stop=OnStop(deadline=7.0, stacks=False)),
         notice(pids=(5, 6), metrics_url="http://user:s3cr3t@h:8000/metrics"),
         tmp_path / "b",
     )

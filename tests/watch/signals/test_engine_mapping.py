@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from engine_serving import always, counted, only, pages, poll, refusal, reply, serving, signal
 from engine_versions import State, histogram, vllm
@@ -157,7 +159,7 @@ def test_a_mapping_outranks_the_known_engine_whose_page_it_reads() -> None:
     page = only(said)
     assert (page.engine, page.streams[0].running) == ("ours", 3.0)
     assert set(page.streams[0].steps) == {"vllm:iteration_tokens_total_count"}
-    same = mapping.model_copy(update={"name": "vllm", "keys": ("engine",)})
+    same = replace(mapping, name="vllm", keys=("engine",))
     ((said),) = said_of(same, vllm((0, 33), State()))
     assert set(only(said).streams[0].steps) == {"vllm:iteration_tokens_total_count"}
 
