@@ -16,8 +16,12 @@ from rankmuster.watch.events import Severity, Told
 from rankmuster.watch.export.folders import default_bundle_folder, default_state_folder
 from rankmuster.watch.finding import Finder
 from rankmuster.watch.progress.settings import WatchSettings
+from rankmuster.watch.refused import doubts, objections
 from rankmuster.watch.respond.responder import Responder
 from rankmuster.watch.sinks import StateSink
+
+MOST_OBJECTIONS = 5
+"""Told at once: whoever corrects these sees the next."""
 
 UNNAMED = "instance"
 """What one is called whose pages alone are known."""
@@ -32,11 +36,16 @@ def run(config: WatchConfig, tell: Callable[[Told], None], wake: Event, seconds:
 
     `tell`: writes one event. Raises CannotStart.
     """
+    wrong = objections(config)
+    if wrong:
+        raise CannotStart("; ".join(wrong[:MOST_OBJECTIONS]))
     machine = Machine()
 
     def note(text: str) -> None:
         tell(Told(time.time(), Severity.NOTE, "", "note", text))
 
+    for doubt in doubts(config):
+        note(doubt)
     sinks: list[Sink] = [StateSink(config.state or default_state_folder(), note, stays=seconds is not None)]
     if config.listen is not None:
         sinks.append(_exporter(config.listen, note))
