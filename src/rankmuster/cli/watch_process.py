@@ -13,9 +13,9 @@ import sys
 import threading
 from typing import TYPE_CHECKING, NoReturn
 
-from rankmuster.cli.output import say, write_stdout
+from rankmuster.cli.output import say
 from rankmuster.cli.status import ExitStatus
-from rankmuster.watch.events import Form, Told, line
+from rankmuster.watch.events import Form
 
 if TYPE_CHECKING:
     from rankmuster.watch.config import WatchConfig
@@ -32,6 +32,10 @@ ENVIRONMENT = {
     # A heap for each of the dozen threads would keep what it once had.
     "MALLOC_ARENA_MAX": "1",
 }
+
+
+LAST_LINES_SECONDS = 2.0
+"""At the end, for whoever reads standard output slowly; one that nobody reads is not waited for longer."""
 
 
 def become(settings: WatchConfig, form: Form, seconds: float | None) -> NoReturn:
@@ -55,23 +59,21 @@ def become(settings: WatchConfig, form: Form, seconds: float | None) -> NoReturn
 
 def main(said: dict[str, object]) -> NoReturn:
     """Watches, and ends the process with the exit status that `rankmuster watch` promises."""
-    from rankmuster.report.inert import plain
-    from rankmuster.watch.config import from_plain
-    from rankmuster.watch.start import CannotStart, run
-
-    form, seconds = Form(said["form"]), said["seconds"]
     wake = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: wake.set())
 
-    def tell(told: Told) -> None:
-        text = line(told, form)
-        write_stdout((text if form is Form.JSON else plain(text, limit=1000)) + "\n")
+    from rankmuster.cli.event_output import EventOutput
+    from rankmuster.report.inert import plain
+    from rankmuster.watch.config import from_plain
+    from rankmuster.watch.start import CannotStart, run
 
+    seconds = said["seconds"]
+    output = EventOutput(Form(said["form"]))
     status = ExitStatus.NO_ANSWER
     try:
         settings = from_plain(said["settings"])
-        worst = run(settings, tell, wake, float(seconds) if isinstance(seconds, (int, float)) else None)
+        worst = run(settings, output.tell, wake, float(seconds) if isinstance(seconds, (int, float)) else None)
         status = status_of(worst.value) if seconds is not None and not wake.is_set() else ExitStatus.HEALTHY
     except CannotStart as error:
         say(f"rankmuster: {plain(str(error), limit=600)}")
@@ -81,7 +83,7 @@ def main(said: dict[str, object]) -> NoReturn:
             import traceback
 
             say("".join(traceback.format_exception(error)).rstrip())
-    sys.stdout.flush()
+    output.close(LAST_LINES_SECONDS)
     # Threads that hang in a driver must not keep the process.
     os._exit(int(status))
 
