@@ -15,12 +15,12 @@ from rankmuster.model.engine import EnginePage, EngineStream
 from rankmuster.model.fault import Progress
 from rankmuster.model.node import NodeState, NodeTask, TaskLook, TaskState
 from rankmuster.model.plane import Plane, PlaneState
-from rankmuster.watch.agent import Agent, Parts
+from rankmuster.watch.agent import MOST_NOTES, MOST_TOLD_NOTES, Agent, Parts
 from rankmuster.watch.events import Severity, Told
 from rankmuster.watch.finding import Changes
 from rankmuster.watch.respond.notice import StopNotice
-from rankmuster.watch.respond.outcome import StopOutcome
-from rankmuster.watch.signals.signal import Counted, Declined, Heard, Said, Signal
+from rankmuster.watch.respond.outcome import Ended, StepEnding, StopOutcome
+from rankmuster.watch.signals.signal import Counted, Declined, Failed, Heard, Said, Signal
 from rankmuster.watch.snapshot import Snapshot, StopView
 
 WALL = 1_796_000_000.0
@@ -47,6 +47,7 @@ class World:
     closed: list[str] = field(default_factory=list)
     retargeted: list[str] = field(default_factory=list)
     running: float = 2.0
+    answers: bool = True
 
     def clock(self) -> float:
         return self.now
@@ -91,6 +92,8 @@ class EngineOf:
     def poll(self, deadline: Deadline) -> Iterable[Said]:
         world = self.world
         world.asked.append(self.instance)
+        if not world.answers:
+            return [Failed(world.now, Plane.ENGINE, "nobody listens there")]
         moved = world.moves.get(self.instance, True)
         world.tokens[self.instance] = world.tokens.get(self.instance, 1) + (100 if moved else 0)
         stream = EngineStream(
@@ -132,6 +135,7 @@ class Answers:
 
     notices: list[StopNotice] = field(default_factory=list)
     resumes: list[str] = field(default_factory=list)
+    outcomes: list[StopOutcome] = field(default_factory=list)
 
     def start(self, notice: StopNotice) -> None:
         self.notices.append(notice)
@@ -143,7 +147,8 @@ class Answers:
         return None
 
     def finished(self) -> list[StopOutcome]:
-        return []
+        found, self.outcomes = self.outcomes, []
+        return found
 
     def close(self, seconds: float) -> None:
         """Nothing runs."""
@@ -315,6 +320,41 @@ def test_what_a_source_that_speaks_cannot_tell_stays_said(world: World) -> None:
     (plane,) = [one for one in snapshot.instances[0].planes if one.plane is Plane.ENGINE]
     assert (plane.state, plane.note) == (PlaneState.BLIND, "the page tells no load")
     assert "a: engine: one of 2 servers does not answer" in snapshot.watcher.notes
+
+
+def test_a_start_that_no_plane_shows_is_no_answer(world: World) -> None:
+    """A page that does not answer, of processes that nobody sees: it may load its weights, and it may have stopped."""
+    world.changes.append(Changes())
+    world.answers = False
+    run = Run(world, unnamed="instance")
+    assert run.looks(3) is Progress.UNKNOWN
+    world.answers = True
+    assert run.looks(4) is Progress.ADVANCING
+
+
+def test_notes_of_the_search_are_told_once_and_the_newest_are_shown(world: World) -> None:
+    run = Run(world)
+    for number in range(MOST_TOLD_NOTES + MOST_NOTES):
+        world.changes += [Changes(notes=(f"pid {number} cannot be seen", "no GPU"))] * 2
+        run.looks(2)
+    assert run.kept.snapshots[-1].watcher.notes == (f"pid {number} cannot be seen", "no GPU")
+    assert [told.text for told in run.told].count("pid 7 cannot be seen") == 1
+    assert [told.text for told in run.told].count("no GPU") == 1
+
+
+def test_of_an_earlier_stops_evidence_it_is_said_that_it_is_old(world: World) -> None:
+    appears(world, target("a"))
+    run = Run(world)
+    run.looks(6)
+    world.moves["a"] = False
+    run.looks(6)
+    done = Ended(StepEnding.DONE)
+    outcome = StopOutcome(run.answers.notices[0], 1, Path("/stops/a"), done, done, bundle=Path("/stops/a/bundle"))
+    run.answers.outcomes += [outcome, replace(outcome, repeated=True)]
+    run.looks(1)
+    first, again = (told.text for told in run.told if told.event == "evidence")
+    assert first.startswith("collect done")
+    assert again.startswith("of an earlier stop")
 
 
 def test_of_two_sources_of_a_plane_one_may_be_missing(world: World) -> None:

@@ -183,6 +183,17 @@ def test_only_those_that_are_named_are_watched(node):
     assert node.look(node.finder(names=("other",))).current == ()
 
 
+def test_a_name_that_nobody_has_is_said_with_those_that_there_are(node):
+    node.serve(100)
+    finder = node.finder(names=("vlm-8000",))
+    changes = node.look(finder)
+    assert changes.current == ()
+    (note,) = changes.notes
+    assert "vlm-8000" in note
+    assert "vllm-8000" in note
+    assert node.look(node.finder(names=("vllm-8000",))).notes == ()
+
+
 def test_a_pid_stands_for_its_instance_after_the_restart_too(node):
     pids = node.serve(100)
     node.serve(500, port=9000)

@@ -42,6 +42,9 @@ CLOSE_SECONDS = 10.0
 MOST_NOTES = 32
 """In a snapshot: more than that nobody reads."""
 
+MOST_TOLD_NOTES = 256
+"""Of the search that are remembered, so that each is told once: some name pids, and a watch runs for months."""
+
 WORST = (Progress.STOPPED, Progress.SLOW, Progress.UNKNOWN, Progress.STARTING, Progress.DRAINING, Progress.ADVANCING)
 """Of several instances' states the first of these speaks for the node."""
 
@@ -115,7 +118,8 @@ class Agent:
         self._crew = Crew(parts.clock)
         self._watched: dict[str, Watched] = {}
         self._stop_at: dict[str, float] = {}
-        self._notes: dict[str, None] = {}
+        self._notes: tuple[str, ...] = ()
+        self._told_notes: dict[str, None] = {}  # those that were said last come last
         self._footprint = Footprint(parts.clock)
         self._started = parts.unix_now()
         self._nobody_told = False
@@ -184,7 +188,7 @@ class Agent:
             for told in looked.told:
                 parts.tell(told)
         self._outcomes()
-        states = {view.state for view in views}
+        states = {view.shown for view in views}
         return next((state for state in WORST if state in states), Progress.IDLE if states else Progress.UNKNOWN)
 
     # What was said
@@ -250,10 +254,14 @@ class Agent:
 
     def _changed(self, changes: Changes) -> None:
         parts = self._parts
+        self._notes = changes.notes
         for note in changes.notes:
-            if note not in self._notes:
-                self._notes[note] = None
+            if note not in self._told_notes:
                 self._tell(Severity.NOTE, "", "note", note)
+            self._told_notes.pop(note, None)
+            self._told_notes[note] = None
+        for note in list(self._told_notes)[:-MOST_TOLD_NOTES]:
+            del self._told_notes[note]
         for target in changes.appeared:
             if target.name in self._watched:
                 self._drop(target.name)
@@ -348,13 +356,7 @@ class Agent:
         for outcome in self._parts.responder.finished():
             for sink in self._parts.sinks:
                 sink.stop_outcome(outcome)
-            verdict = outcome.verdict or {}
-            text = f"collect {outcome.collect.text}, diagnose {outcome.diagnose.text}"
-            if verdict:
-                sub = f"/{verdict.get('subclass')}" if verdict.get("subclass") else ""
-                text = f"{verdict.get('class')}{sub} ({verdict.get('confidence')}): {verdict.get('summary')}; {text}"
-            if outcome.bundle is not None:
-                text += f"; {outcome.bundle}"
+            text = _told_of_outcome(outcome)
             more: Mapping[str, object] = {
                 "bundle": str(outcome.bundle) if outcome.bundle else None,
                 "hooks": {f"{one.kind} {one.name}": one.ended.text for one in outcome.hooks},
@@ -386,6 +388,20 @@ def _told_of(target: Target) -> str:
     shown = ", ".join(map(str, pids[:8])) + (", ..." if len(pids) > 8 else "")
     of = f"{len(target.workers)} rank(s) here of {target.world_size or 'an unknown number'}"
     return f"{target.engine or 'engine unknown'}, {of}; pids {shown or 'none'}"
+
+
+def _told_of_outcome(outcome: StopOutcome) -> str:
+    text = f"collect {outcome.collect.text}, diagnose {outcome.diagnose.text}"
+    verdict = outcome.verdict
+    if verdict:
+        sub = f"/{verdict.get('subclass')}" if verdict.get("subclass") else ""
+        sure = f" ({verdict.get('confidence')})" if verdict.get("confidence") else ""
+        text = f"{verdict.get('class')}{sub}{sure}: {verdict.get('summary')}; {text}"
+    if outcome.bundle is not None:
+        text += f"; {outcome.bundle}"
+    # Whoever reads this after a further stop must not take the first one's evidence for this one's.
+    earlier = outcome.repeated and outcome.folder is not None
+    return f"of an earlier stop of this incarnation, nothing new was done: {text}" if earlier else text
 
 
 def _notice(watched: Watched, looked: Looked, host: str, unix_now: float, metrics_url: str | None) -> StopNotice:

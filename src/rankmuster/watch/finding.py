@@ -32,6 +32,9 @@ YOUNG_SECONDS = 1200.0
 MAX_NEW = 256
 """New processes of one look that are looked at; a node that starts more at once is searched."""
 
+MOST_NAMED = 16
+"""Names in one note: a node with more instances has a list of its own."""
+
 _MAY_BE = re.compile(
     r"python|pypy|pt_main|vllm|sglang|trtllm|triton|lmdeploy|turbomind|tgi|text-gen|launcher|ray::|torchrun|mpi|orted"
     r"|prted|hydra|slurmstepd",
@@ -92,6 +95,7 @@ class Finder:
         self._node = NodeSearch(machine, ask_nvml, clock=clock, unix_now=unix_now)
         self._pace = SearchPace(find_seconds, share)
         self._known: dict[str, Known] = {}
+        self._seen: set[str] = set()  # names that were known at any time
         self._by_pid: set[str] = set()  # names that a pid of the configuration stood for
         self._listed: frozenset[int] = frozenset()
         self._search: Search | None = None
@@ -218,14 +222,26 @@ class Finder:
             self._pace.searched(now, search.cost, settled=False)
             return
         found = replace(search.found, targets=tuple(filter(None, map(without_ours, search.found.targets))))
-        self._notes = found.notes
         before = {name: shape(one.target) for name, one in self._known.items()}
         self._take(found, now)
+        self._notes = (*found.notes, *self._missing(found))
         after = {name: shape(one.target) for name, one in self._known.items()}
         missing = not self._known or any(one.ended_at is not None for one in self._known.values())
         missing = missing or not self._names <= self._known.keys()
         settled = before == after and not missing
         self._pace.searched(now, search.cost, settled=settled, young=self._young())
+
+    def _missing(self, found: Found) -> tuple[str, ...]:
+        """Names of the configuration that nobody has had yet, with those that there are: one may be misspelt."""
+        self._seen |= self._names & self._known.keys()
+        missing = sorted(self._names - self._seen)
+        if not missing:
+            return ()
+        there = [target.name for target in found.targets]
+        others = (
+            f"; there is {', '.join(there[:MOST_NAMED])}{', ...' if len(there) > MOST_NAMED else ''}" if there else ""
+        )
+        return (f"no process of an instance called {', '.join(missing[:MOST_NAMED])} is seen here{others}",)
 
     def _young(self) -> bool:
         since = self._unix_now() - YOUNG_SECONDS

@@ -111,6 +111,12 @@ class InstanceView:
     look_seconds: float = 0.0
     last_stop: StopView | None = None
 
+    @property
+    def shown(self) -> Progress:
+        """What the state comes to for an exit status: a start that no plane shows is a guess, and may be a stop."""
+        unseen = self.state is Progress.STARTING and not any(one.state is PlaneState.SPOKE for one in self.planes)
+        return Progress.UNKNOWN if unseen else self.state
+
 
 @dataclass(frozen=True, slots=True)
 class WatcherView:

@@ -232,4 +232,12 @@ def test_how_lengths_and_numbers_are_written() -> None:
     ],
 )
 def test_what_it_comes_to(states: tuple[Progress, ...], stale: bool, status: TopStatus) -> None:
-    assert judge([replace(BUSY, state=state) for state in states], stale=stale) is status
+    seen = replace(BUSY, planes=(PlaneView(Plane.PLATFORM, PlaneState.SPOKE, 1.0, ""),))
+    assert judge([replace(seen, state=state) for state in states], stale=stale) is status
+
+
+def test_a_start_that_no_plane_shows_is_no_answer() -> None:
+    unseen = replace(
+        BUSY, state=Progress.STARTING, planes=(PlaneView(Plane.ENGINE, PlaneState.SILENT, None, "no page"),)
+    )
+    assert judge([unseen], stale=False) is TopStatus.UNTOLD

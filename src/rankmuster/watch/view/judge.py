@@ -21,7 +21,7 @@ class TopStatus(IntEnum):
 
 def judge(instances: Sequence[InstanceView], *, stale: bool) -> TopStatus:
     """The worst that is known now: what a stale state says is known no more."""
-    states = {one.state for one in instances}
+    states = {one.shown for one in instances}
     if stale or not states:
         return TopStatus.UNTOLD
     if states & {Progress.STOPPED, Progress.SLOW}:
