@@ -19,7 +19,7 @@ from rankmuster.watch.agent import MOST_NOTES, MOST_TOLD_NOTES, Agent, Parts
 from rankmuster.watch.events import Severity, Told
 from rankmuster.watch.finding import Changes
 from rankmuster.watch.respond.notice import StopNotice
-from rankmuster.watch.respond.outcome import Ended, StepEnding, StopOutcome
+from rankmuster.watch.respond.outcome import Ended, HookEnded, StepEnding, StopOutcome
 from rankmuster.watch.signals.signal import Counted, Declined, Failed, Heard, Said, Signal
 from rankmuster.watch.snapshot import Snapshot, StopView
 
@@ -355,6 +355,47 @@ def test_of_an_earlier_stops_evidence_it_is_said_that_it_is_old(world: World) ->
     first, again = (told.text for told in run.told if told.event == "evidence")
     assert first.startswith("collect done")
     assert again.startswith("of an earlier stop")
+
+
+def test_by_its_pages_alone_each_life_of_an_instance_has_its_own_stop(world: World) -> None:
+    """Nothing names its incarnation: a stop weeks later must not pass for the one that was answered."""
+
+    def lives_and_stops(run: Run) -> str:
+        world.moves["instance"] = True
+        run.looks(8)
+        world.moves["instance"] = False
+        run.looks(8)
+        return run.answers.notices[-1].incarnation
+
+    world.changes.append(Changes())
+    run = Run(world, unnamed="instance")
+    first = lives_and_stops(run)
+    assert lives_and_stops(run) == first
+    world.tokens["instance"] = 0  # its counters begin anew
+    assert lives_and_stops(run) != first
+    # A watch that is started while it stands still does not take it for yet another.
+    again = Run(world, unnamed="instance")
+    again.looks(8)
+    assert [one.incarnation for one in again.answers.notices] == ["unknown"]
+
+
+def test_hooks_of_one_server_are_told_apart(world: World) -> None:
+    appears(world, target("a"))
+    run = Run(world)
+    run.looks(6)
+    world.moves["a"] = False
+    run.looks(6)
+    done, failed = Ended(StepEnding.DONE), Ended(StepEnding.FAILED, "the server answered with status 401")
+    hooks = tuple(HookEnded("webhook", "https://hooks.example", ended) for ended in (failed, done, failed))
+    run.answers.outcomes.append(StopOutcome(run.answers.notices[0], 1, Path("/stops/a"), done, done, hooks))
+    run.looks(1)
+    (told,) = (told for told in run.told if told.event == "evidence")
+    assert dict(told.more)["hooks"] == {
+        "webhook https://hooks.example": failed.text,
+        "webhook https://hooks.example #2": "done",
+        "webhook https://hooks.example #3": failed.text,
+    }
+    assert told.text.count("401") == 2
 
 
 def test_of_two_sources_of_a_plane_one_may_be_missing(world: World) -> None:

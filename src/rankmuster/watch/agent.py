@@ -359,7 +359,7 @@ class Agent:
             text = _told_of_outcome(outcome)
             more: Mapping[str, object] = {
                 "bundle": str(outcome.bundle) if outcome.bundle else None,
-                "hooks": {f"{one.kind} {one.name}": one.ended.text for one in outcome.hooks},
+                "hooks": _told_of_hooks(outcome),
                 "verdict": outcome.verdict,
             }
             self._tell(Severity.NOTE, outcome.notice.instance, "evidence", text, tuple(more.items()))
@@ -399,9 +399,21 @@ def _told_of_outcome(outcome: StopOutcome) -> str:
         text = f"{verdict.get('class')}{sub}{sure}: {verdict.get('summary')}; {text}"
     if outcome.bundle is not None:
         text += f"; {outcome.bundle}"
+    for hook, said in _told_of_hooks(outcome).items():
+        text += f"; hook {hook} {said}"
     # Whoever reads this after a further stop must not take the first one's evidence for this one's.
     earlier = outcome.repeated and outcome.folder is not None
     return f"of an earlier stop of this incarnation, nothing new was done: {text}" if earlier else text
+
+
+def _told_of_hooks(outcome: StopOutcome) -> dict[str, str]:
+    """How each ended; several of one program or server are numbered from the second on."""
+    found: dict[str, str] = {}
+    for hook in outcome.hooks:
+        name = f"{hook.kind} {hook.name}"
+        number = sum(1 for key in found if key.partition(" #")[0] == name) + 1
+        found[name if number == 1 else f"{name} #{number}"] = hook.ended.text
+    return found
 
 
 def _notice(watched: Watched, looked: Looked, host: str, unix_now: float, metrics_url: str | None) -> StopNotice:

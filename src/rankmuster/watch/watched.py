@@ -21,6 +21,9 @@ from rankmuster.watch.snapshot import InstanceView, StopView
 ALARMS = frozenset({Event.STOPPED, Event.SLOW})
 """Events for which somebody should come. What is lost from sight is the alert rules' to judge: a scrape may fail."""
 
+WELL = frozenset({Progress.ADVANCING, Progress.IDLE, Progress.SLOW, Progress.DRAINING})
+"""States in which an instance has come to life."""
+
 
 @dataclass(frozen=True, slots=True)
 class Looked:
@@ -44,6 +47,7 @@ class Watched:
         self._declined: dict[Plane, tuple[float, str]] = {}
         self._looks = 0
         self._last: Progress | None = None
+        self._well_since: float | None = None  # unix seconds, of this incarnation as far as this watch can tell
 
     @property
     def looked(self) -> bool:
@@ -54,7 +58,10 @@ class Watched:
     def identity(self) -> str:
         """What is never the same for two starts on this node, where nothing else names the incarnation."""
         first = min(self.target.processes, key=lambda one: (one.start_ticks, one.pid), default=None)
-        return f"{first.pid}-{first.start_ticks}" if first is not None else "unknown"
+        if first is not None:
+            return f"{first.pid}-{first.start_ticks}"
+        # By its pages alone: since when it was seen to do well. Else only its first stop ever would be answered.
+        return f"seen-{self._well_since:.0f}" if self._well_since is not None else "unknown"
 
     def expect(self, planes: frozenset[Plane]) -> None:
         """Which planes are to speak at every look."""
@@ -95,6 +102,10 @@ class Watched:
         view = look(self._window, self._settings, now, habit=self._model.habit, expected=expected)
         judgement = self._model.step(now, view, draining)
         self._looks += 1
+        if judgement.event in (Event.RESTARTED, Event.GONE):
+            self._well_since = None
+        if judgement.state in WELL and self._well_since is None:
+            self._well_since = unix_now
         shown = instance_view(
             judgement,
             view,

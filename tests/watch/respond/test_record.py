@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import json
 
+import pytest
 from stops import notice
 
 from rankmuster.watch.config import OnStop, WatchConfig
@@ -91,6 +92,13 @@ def test_names_of_folders_are_harmless_and_apart() -> None:
     }
     assert len(names) == 3 + (folder_name(KEY, 1, math.nan) != folder_name(KEY, 1, 1e300))
     assert all("/" not in name and len(name) < 150 and not name.startswith(".") for name in names)
+
+
+@pytest.mark.parametrize("letter", ["a", "é", "服", "\U00020000"])
+def test_a_folder_of_a_long_name_can_be_made_in_any_script(tmp_path: Path, letter: str) -> None:
+    name = folder_name(Key("host", letter * 100, "run"), 1, 1_796_000_000.0)
+    (tmp_path / name).mkdir()
+    assert letter * 40 in name
 
 
 def test_what_the_end_of_collect_means(tmp_path: Path) -> None:

@@ -32,6 +32,10 @@ MOST_LISTED = 100_000
 """Entries of the folder of all stops that are looked at."""
 
 
+MOST_NAME_BYTES = 160
+"""Of an instance's name in a folder's: that has at most 255 bytes (path_resolution(7)), and a letter up to 4."""
+
+
 class Unreadable(Exception):
     """The file is not what it should be; the message says how."""
 
@@ -44,7 +48,8 @@ def folder_name(key: Key, number: int, at: float) -> str:
         stamp = "unknown-time"
     apart = "\0".join((key.host, key.instance, key.incarnation, str(number)))
     digest = hashlib.sha256(apart.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{clean(key.instance)[:80].lstrip('.-') or 'unnamed'}-{stamp}-{digest}"
+    shown = clean(key.instance)[:80].encode("utf-8")[:MOST_NAME_BYTES].decode("utf-8", "ignore")
+    return f"{shown.lstrip('.-') or 'unnamed'}-{stamp}-{digest}"
 
 
 def find_bundle(folder: Path) -> Path | None:
