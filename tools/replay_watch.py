@@ -42,8 +42,7 @@ VIEWS = (
 RANKS = 4
 """Of the replayed instances: what is judged does not depend on it, and days are long. Costs are of eight."""
 
-DAY_VIEWS = tuple(view for view in VIEWS if view[0] is not EngineKind.SGLANG)
-"""Its counters move with each step, as vLLM's do."""
+DAY_VIEWS = VIEWS
 
 
 def name(engine: EngineKind, planes: frozenset[Plane]) -> str:

@@ -121,7 +121,19 @@ sglang:generation_tokens_total{model_name="m"} 9.0
 
 def test_requests_in_the_transfer_queues_of_disaggregated_sglang_wait():
     page = "sglang:num_queue_reqs 0.0\nsglang:num_decode_transfer_queue_reqs 4.0\nsglang:num_running_reqs 0.0\n"
-    assert only_stream(read(page)).waiting == 4.0
+    stream = only_stream(read(page))
+    assert (stream.waiting, stream.elsewhere, stream.load, stream.own_load) == (4.0, 4.0, 4.0, 0.0)
+
+
+def test_requests_that_vllm_defers_are_of_those_that_wait():
+    page = """\
+vllm:num_requests_running{engine="0"} 0.0
+vllm:num_requests_waiting{engine="0"} 3.0
+vllm:num_requests_waiting_by_reason{engine="0",reason="capacity"} 1.0
+vllm:num_requests_waiting_by_reason{engine="0",reason="deferred"} 2.0
+"""
+    stream = only_stream(read(page))
+    assert (stream.waiting, stream.elsewhere, stream.own_load) == (3.0, 2.0, 1.0)
 
 
 def test_tensorrt_llm_has_no_steps_on_this_page_and_its_token_totals_are_ends():

@@ -8,10 +8,13 @@ from enum import Enum
 from itertools import pairwise
 from statistics import median
 
+from rankmuster.diagnose import engine_load, engine_rates
 from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.engine_load import LoadAge
 from rankmuster.diagnose.engine_series import Point, Series, changed, grew, series
 from rankmuster.diagnose.finding import counted
 from rankmuster.diagnose.memo import once
+from rankmuster.evidence.engine_page import WHOLE
 from rankmuster.model.engine import EngineStream
 
 
@@ -29,6 +32,7 @@ class EngineState:
 
     `last_advance`: when something last did, unix seconds; `advanced_after`: the page before that one, so that it was
     between these two.
+    `held_elsewhere`: the only requests there are wait for another instance.
     `name`, `identity`: what tells it from other engines of the instance, in words and as `Series` has it.
     `recent`, `before`: step units per second at the end and earlier, None where not enough pages tell.
     `gauges_moved`: gauges changed lately, while the counters stood still (a long prefill does that).
@@ -52,20 +56,14 @@ class EngineState:
     name: str = ""
     identity: tuple[str, str, str] = ("", "", "")
     advanced_after: float | None = None
+    held_elsewhere: bool = False
 
-
-SECONDARY = ("prompt", "prefill")
-"""Parts of names of counters that follow arrivals, not the rate of steps."""
 
 MOST_NAMED = 3
 """Engines that advance beside one that has stopped, named in a sentence."""
 
 MOMENT = 0.05
 """Seconds that are no time to speak of."""
-
-DUMP_LEAD = 1.0
-"""Seconds before a dump is announced in which it may have slowed the job already."""
-
 
 ORDER = (Moves.STALLED, Moves.SLOW, Moves.UNCLEAR, Moves.ADVANCING, Moves.IDLE)
 """The worst first. Engines of one instance share its weights and its fate: one that stands holds up its requests."""
@@ -75,7 +73,12 @@ ORDER = (Moves.STALLED, Moves.SLOW, Moves.UNCLEAR, Moves.ADVANCING, Moves.IDLE)
 def states(context: Context) -> tuple[EngineState, ...]:
     """Every engine that pages still tell of at their end; data-parallel replicas have one each."""
     limits = context.limits
-    found = [_state(context, one) for one in series(context)]
+    every = series(context)
+    # What a page counts for all its engines together is none of them.
+    whole = {one.identity[:2]: one for one in every if one.identity[2] == WHOLE and not _tells(one)}
+    parts = {one.identity[:2] for one in every if one.identity[2] != WHOLE}
+    engines = [one for one in every if whole.get(one.identity[:2]) is not one or one.identity[:2] not in parts]
+    found = [_state(context, one, whole.get(one.identity[:2])) for one in engines]
     end = max((state.last_page for state in found), default=0.0)
     # A server that was scraped no longer when others still were says nothing of the end.
     return tuple(
@@ -83,6 +86,12 @@ def states(context: Context) -> tuple[EngineState, ...]:
         for state in found
         if end - state.last_page <= max(limits.stale_page_seconds, limits.stale_page_gaps * state.page_gap)
     )
+
+
+def _tells(one: Series) -> bool:
+    """Whether its pages tell of load or steps, and not of requests that have ended alone."""
+    last = one.points[-1].stream
+    return last.running is not None or bool(last.steps)
 
 
 @once
@@ -114,7 +123,7 @@ def _liveliest(points: Sequence[Point]) -> str:
     return "its counters"
 
 
-def _state(context: Context, one: Series) -> EngineState:
+def _state(context: Context, one: Series, whole: Series | None) -> EngineState:
     limits = context.limits
     points = one.points
     last = points[-1].stream
@@ -122,7 +131,7 @@ def _state(context: Context, one: Series) -> EngineState:
     since = advances[-1] if advances else 0
     # A reset is no advance, and no stop either: what stands still is told from there on. So it is from the page with
     # which requests came: before, counters stood still for want of them.
-    flat_from = max(since, one.start, _asked_from(points))
+    flat_from = max(since, one.start, engine_load.asked_from(points))
     end = points[-1].time
     frozen = end - points[flat_from].time
     quiet = end - points[since].time
@@ -134,8 +143,11 @@ def _state(context: Context, one: Series) -> EngineState:
         after.time > lately and changed(before.stream.gauges, after.stream.gauges)
         for before, after in pairwise(points[flat_from:])
     )
-    recent, before = _rates(context, points[one.start :])
-    moves, text = _moves(context, one, frozen, quiet if advances else None, ordinary, (recent, before))
+    recent, before = engine_rates.rates(context, points[one.start :])
+    gap = median(later.time - earlier.time for earlier, later in pairwise(points)) if len(points) > 1 else 0.0
+    load = engine_load.of(one, whole, advances, gap)
+    flat = Flat(frozen, len(points) - flat_from, quiet if advances else None, ordinary, load)
+    moves, text = _moves(context, one, flat, (recent, before))
     if gauges and moves is Moves.STALLED:
         text += ", while its gauges still change"
     return EngineState(
@@ -151,29 +163,13 @@ def _state(context: Context, one: Series) -> EngineState:
         gauges,
         tuple(dict.fromkeys((points[since].source, points[-1].source))),
         text,
-        median(later.time - earlier.time for earlier, later in pairwise(points)) if len(points) > 1 else 0.0,
+        gap,
         quiet <= max(limits.tail_seconds, limits.late_gaps * ordinary),
         one.name,
         one.identity,
         points[since - 1].time if advances else None,
+        bool(last.load) and not last.own_load,
     )
-
-
-def _load(stream: EngineStream) -> float | None:
-    """Requests that run or wait, None where the page does not say."""
-    if stream.paused:
-        return 0.0
-    return None if stream.running is None and stream.waiting is None else (stream.running or 0) + (stream.waiting or 0)
-
-
-def _asked_from(points: Sequence[Point]) -> int:
-    """Index of the first page of those at the end that all show a request; 0 where the last one shows none."""
-    index = len(points) - 1
-    if not _load(points[index].stream):
-        return 0
-    while index > 0 and _load(points[index - 1].stream) != 0:
-        index -= 1
-    return index
 
 
 def _gaps(points: Sequence[Point], advances: Sequence[int]) -> list[float]:
@@ -181,7 +177,7 @@ def _gaps(points: Sequence[Point], advances: Sequence[int]) -> list[float]:
     return [
         points[later].time - points[earlier].time
         for earlier, later in pairwise(advances)
-        if all(_load(point.stream) != 0 for point in points[earlier:later])
+        if all(point.stream.own_load != 0 for point in points[earlier:later])
     ]
 
 
@@ -190,33 +186,47 @@ def _limit(context: Context, ordinary: float) -> float:
     return max(context.limits.stall_seconds, context.limits.stall_gaps * ordinary)
 
 
-def _moves(
-    context: Context,
-    one: Series,
-    frozen: float,
-    quiet: float | None,
-    ordinary: float,
-    rate: tuple[float | None, float | None],
-) -> tuple[Moves, str]:
-    """What one engine does, with words. `quiet`: seconds since its last advance, None for none; `rate`: now, before."""
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """How long counters stood still at the end.
+
+    `seconds`: under load; `pages`: as many show it. `quiet`: seconds since the last advance, None for none. `ordinary`:
+    between two advances. `load`: how far the load on the page can be believed.
+    """
+
+    seconds: float
+    pages: int
+    quiet: float | None
+    ordinary: float
+    load: LoadAge
+
+
+def _moves(context: Context, one: Series, flat: Flat, rate: tuple[float | None, float | None]) -> tuple[Moves, str]:
+    """What one engine does, with words. `rate`: now, before."""
     limits = context.limits
     last = one.points[-1].stream
-    running, waiting = last.running or 0.0, last.waiting or 0.0
-    loaded = last.running is not None or last.waiting is not None
+    frozen, quiet, ordinary = flat.seconds, flat.quiet, flat.ordinary
     limit = _limit(context, ordinary)
     name = _liveliest(one.points[one.start :])
     who = one.name
     if last.paused:
         return Moves.IDLE, f"{who} is paused or asleep on purpose"
     # A page without the series of running requests (a cut copy) does not say that none runs.
-    if last.running is not None and running + waiting == 0:
+    if last.running is not None and not last.load:
         return Moves.IDLE, f"{who}: no request running or waiting"
     if len(one.resets) > limits.most_resets:
         times = counted(len(one.resets), "time")
         return Moves.UNCLEAR, f"{who}: its counters fell {times}, as pages of several servers under one name do"
-    if loaded and frozen >= limit and last.steps:
-        load = counted(round(running), "request")
-        return Moves.STALLED, f"{who}: {load} running and {name} unchanged for {frozen:.0f} s"
+    if last.load and not last.own_load:
+        held = counted(round(last.load), "request")
+        return Moves.UNCLEAR, f"{who}: {held} waiting for another instance (KV cache, grammar), and none running"
+    if last.load is not None and frozen >= limit and last.steps and flat.pages >= limits.stall_pages:
+        if flat.load is LoadAge.ENDED:
+            text = "as many have ended as its load shows, which is written anew only some time after the last step"
+            return Moves.IDLE, f"{who}: {name} unchanged for {frozen:.0f} s, and {text}"
+        if flat.load is LoadAge.UNSEEN and limits.patient:
+            return Moves.UNCLEAR, f"{who}: {_held(last)}, or some time ago, for its load is not written anew each step"
+        return Moves.STALLED, f"{who}: {_held(last)} and {name} unchanged for {frozen:.0f} s"
     if quiet is not None and quiet < max(limits.stall_seconds, limits.late_gaps * ordinary):
         recent, before = rate
         until = f"until {quiet:.1f} s before the last page" if quiet >= MOMENT else "up to the last page"
@@ -235,44 +245,8 @@ def _moves(
     return Moves.UNCLEAR, f"{who}: {counted(len(one.points), 'page')}, too few or too short to tell"
 
 
-def _rates(context: Context, points: Sequence[Point]) -> tuple[float | None, float | None]:
-    """Rate at the end and before, of the counter that held up best; ramp-up and stacked dumps left out.
-
-    Only counters that move in nearly every interval tell a rate: prompt tokens come and go with arrivals. A rate that
-    fell with the number of running requests fell with the load: it is compared per request then.
-    """
-    limits = context.limits
-    dumps = context.stack_dumps()
-    if not dumps:
-        # Without the log of it, a dump with stacks is known by its file: it was asked for seconds before it was taken.
-        stacked = (flight for flight in context.table.rows.values() if len(flight.dump.columns.stacks))
-        dumps = [flight.newest - limits.stack_write_seconds for flight in stacked]
-    quiet = limits.stack_dump_seconds
-    kept: list[tuple[float, float, EngineStream, EngineStream]] = []  # seconds, requests running
-    for earlier, later in pairwise(points):
-        start, one, end, other = earlier.time, earlier.stream, later.time, later.stream
-        disturbed = any(start - DUMP_LEAD <= time <= end or time <= start <= time + quiet for time in dumps)
-        if end > start and not disturbed and one.running and other.running:
-            kept.append((end - start, (one.running + other.running) / 2, one, other))
-    kept = kept[limits.ramp_intervals :]
-    if len(kept) < limits.rate_intervals:
-        return None, None
-    third = max(len(kept) // 3, 2)
-    best: tuple[float, float] | None = None
-    names = list(points[-1].stream.steps)
-    names = [name for name in names if not any(part in name for part in SECONDARY)] or names
-    for name in names:
-        rates = []
-        for seconds, running, one, other in kept:
-            step = other.steps.get(name, 0.0) - one.steps.get(name, 0.0)
-            rates.append((step / seconds, step / seconds / running))
-        if sum(rate > 0 for rate, _ in rates) < limits.steady_share * len(rates):
-            continue
-        kinds = tuple(zip(*rates, strict=True))  # a second, and a second and request
-        pair = max(
-            ((median(kind[-third:]), median(kind[:-third])) for kind in kinds),
-            key=lambda pair: pair[0] / pair[1] if pair[1] > 0 else 1.0,
-        )
-        if best is None or pair[0] * best[1] > best[0] * pair[1]:
-            best = pair
-    return best if best is not None else (None, None)
+def _held(stream: EngineStream) -> str:
+    """Which requests there are, in words."""
+    if not stream.running and stream.waiting:
+        return f"no request running, {round(stream.waiting)} waiting"
+    return f"{counted(round(stream.running or 0.0), 'request')} running"

@@ -131,6 +131,8 @@ def _by_engine(
         return ProgressView(Progress.STOPPED, True, planes, engine.text, notes, since)
     if stale or timed_out or _ras_stands_since(context, engine):
         return None
+    if engine.held_elsewhere and not frozen and not moving:
+        return ProgressView(Progress.UNKNOWN, False, (Plane.ENGINE,), engine.text, notes)
     if frozen and engine.moves is Moves.IDLE and engine.last_advance is None and not seen.ranks(Doing.IDLE):
         reason = f"{engine.text}, and all GPUs are busy without traffic: start-up, warm-up or a stop before any request"
         return ProgressView(Progress.UNKNOWN, False, (Plane.ENGINE, Plane.HARDWARE), reason, notes)

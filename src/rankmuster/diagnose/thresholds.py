@@ -16,6 +16,14 @@ class Thresholds:
     stall_gaps: float = 5.0
     """... and for this many of the page's own ordinary gaps between two advances, so that slow scrapes do not alarm."""
 
+    stall_pages: int = 2
+    """... on at least so many pages. Who asks often sets it higher: what two pages far apart show may be the pause of
+    whoever was asked, or of the asker."""
+
+    patient: bool = False
+    """Whether further looks follow, so that what is not settled yet may wait for them: figures that an engine writes
+    anew only every so often."""
+
     late_gaps: float = 2.5
     """Ordinary gaps between two advances after which a counter no longer counts as moving, and not yet as stopped."""
 

@@ -70,15 +70,17 @@ class _Page:
 
 
 def _stream(key: str, roles: Mapping[table.Role, Mapping[str, float]]) -> EngineStream:
-    running, waiting = roles.get(table.Role.RUNNING), roles.get(table.Role.WAITING)
+    running, elsewhere = roles.get(table.Role.RUNNING), roles.get(table.Role.ELSEWHERE, {})
+    waiting = (*roles.get(table.Role.WAITING, {}).values(), *elsewhere.values())
     return EngineStream(
         key=key,
         running=sum(running.values()) if running else None,
-        waiting=sum(waiting.values()) if waiting else None,
+        waiting=sum(waiting) if waiting else None,
         steps=dict(roles.get(table.Role.STEP, {})),
         ends=dict(roles.get(table.Role.END, {})),
         gauges=dict(roles.get(table.Role.GAUGE, {})),
         paused=any(value > 0 for value in roles.get(table.Role.PAUSED, {}).values()),
+        elsewhere=sum((*elsewhere.values(), *roles.get(table.Role.DEFERRED, {}).values())),
     )
 
 

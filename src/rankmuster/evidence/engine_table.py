@@ -16,11 +16,15 @@ class Role(str, Enum):
     """What a series says.
 
     `step`: moves with every step or token, flat under load means stuck. `end`: moves only when a request ends, flat
-    means nothing. `gauge`: a change is a sign of work, no change is none of the lack of it.
+    means nothing. `gauge`: a change is a sign of work, no change is none of the lack of it. `elsewhere`: requests that
+    wait for another instance, and are not among the waiting; `deferred`: those of the waiting that wait for something
+    else than a place in the batch.
     """
 
     RUNNING = "running"
     WAITING = "waiting"
+    ELSEWHERE = "elsewhere"
+    DEFERRED = "deferred"
     STEP = "step"
     END = "end"
     GAUGE = "gauge"
@@ -55,12 +59,16 @@ class Engine:
     """`keys`: labels that tell replicas of one page apart; what lacks them belongs to the page as a whole.
 
     `step_seconds`: what tells how long a step or token took, the best first: a page may have two of them.
+    `load_age`: seconds for which its load may stay on the page after the requests have ended; 0 where it follows them.
+    `load_steps`: steps of a busy time after which it writes its load at the latest.
     """
 
     name: str
     keys: tuple[str, ...]
     series: tuple[Series, ...]
     step_seconds: tuple[Histogram, ...] = ()
+    load_age: float = 0.0
+    load_steps: int = 0
 
     @property
     def counts_steps(self) -> bool:
@@ -83,6 +91,8 @@ VLLM = Engine(
         Series("vllm:num_requests_running", Role.RUNNING),
         Series("vllm:num_requests_waiting", Role.WAITING),
         Series("vllm:num_requests_swapped", Role.WAITING),  # V0 only, to 0.8.5
+        # KV caches of another instance, grammars, LoRA adapters; 0.20.2 and later.
+        Series("vllm:num_requests_waiting_by_reason", Role.DEFERRED, split="reason", only=("deferred",)),
         # Flat with requests running is no hang yet: a middle chunk of a long prefill yields no output and no count.
         Series("vllm:iteration_tokens_total_count", Role.STEP),
         Series("vllm:generation_tokens_total", Role.STEP),
@@ -110,12 +120,12 @@ SGLANG = Engine(
     (
         Series("sglang:num_running_reqs", Role.RUNNING),
         Series("sglang:num_queue_reqs", Role.WAITING),
-        # Prefill/decode disaggregation: requests that wait outside the ordinary queue (0.5.2 and later).
-        Series("sglang:num_prefill_bootstrap_queue_reqs", Role.WAITING),
-        Series("sglang:num_prefill_prealloc_queue_reqs", Role.WAITING),
-        Series("sglang:num_prefill_inflight_queue_reqs", Role.WAITING),
-        Series("sglang:num_decode_prealloc_queue_reqs", Role.WAITING),
-        Series("sglang:num_decode_transfer_queue_reqs", Role.WAITING),
+        # Prefill/decode disaggregation: requests that wait for the other instance (0.5.2 and later).
+        Series("sglang:num_prefill_bootstrap_queue_reqs", Role.ELSEWHERE),
+        Series("sglang:num_prefill_prealloc_queue_reqs", Role.ELSEWHERE),
+        Series("sglang:num_prefill_inflight_queue_reqs", Role.ELSEWHERE),
+        Series("sglang:num_decode_prealloc_queue_reqs", Role.ELSEWHERE),
+        Series("sglang:num_decode_transfer_queue_reqs", Role.ELSEWHERE),
         Series("sglang:realtime_tokens_total", Role.STEP, split="mode"),  # 0.5.8 and later
         Series("sglang:forward_execution_seconds_total", Role.STEP, split="category"),  # 0.5.12 and later
         Series("sglang:gpu_execution_seconds_total", Role.STEP, split="category"),  # 0.5.8
@@ -124,6 +134,7 @@ SGLANG = Engine(
         Series("sglang:prompt_tokens_total", Role.END),
         Series("sglang:generation_tokens_total", Role.END),
         Series("sglang:num_requests_total", Role.END),
+        Series("sglang:num_aborted_requests_total", Role.END),  # 0.5.5 and later
         # Refreshed per prefill batch and every `decode_log_interval` (40) decode steps only.
         Series("sglang:token_usage", Role.GAUGE),
         Series("sglang:num_used_tokens", Role.GAUGE),
@@ -131,6 +142,10 @@ SGLANG = Engine(
         Series("sglang:num_paused_reqs", Role.PAUSED),
     ),
     (Histogram("sglang:inter_token_latency_seconds"),),
+    # A scheduler without a batch writes its gauges again 30 s after it wrote them last (`check_memory`), and until then
+    # they show the requests of its last decode steps.
+    load_age=30.0,
+    load_steps=40,
 )
 
 TENSORRT_LLM = Engine(
@@ -231,6 +246,9 @@ def index(engines: Iterable[Engine], *, spelled: bool = True) -> Index:
                 found[name] = (*found.get(name, ()), (engine, series))
     return found
 
+
+LATE_LOAD = {engine.name: engine for engine in ENGINES if engine.load_age}
+"""Engines whose load on the page may be older than the page, by their names."""
 
 BY_NAME = index(ENGINES)
 """Every spelling of a series of the engines that are known."""

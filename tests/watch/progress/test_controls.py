@@ -157,6 +157,27 @@ def test_a_wall_clock_that_is_set(instance: Instance, jump: float) -> None:
     assert "stopped" not in instance.watched.events
 
 
+@pytest.mark.parametrize("seconds", [30.0, 600.0])
+def test_a_machine_that_was_suspended_with_its_instance(instance: Instance, seconds: float) -> None:
+    """The page after it is as the one before: nobody has worked, and nobody has looked."""
+    instance.work()
+    instance.watched.now += seconds
+    instance(sm=100.0, moved=0.0)
+    instance.work(10)
+    assert instance.watched.events == []
+
+
+def test_one_page_that_shows_nothing_new_after_failed_scrapes_is_no_stop() -> None:
+    """A server whose event loop is blocked answers with what it knew before."""
+    instance = Instance(ENGINE)
+    instance.work()
+    for _ in range(2):
+        instance(None)
+    instance()
+    instance.work(10)
+    assert instance.watched.events == []
+
+
 def test_a_restart_under_load() -> None:
     instance = Instance(BOTH)
     instance.work()

@@ -28,6 +28,11 @@ def test_no_traffic_is_a_stop(traffic: Traffic, planes: frozenset[Plane]) -> Non
     assert day(Plan(traffic, EngineKind.VLLM, planes, ranks=2, culprit=1), 2700, seed=5).alarms == ()
 
 
+@pytest.mark.parametrize("planes", [BOTH, frozenset({Plane.ENGINE})], ids=["both", "engine"])
+def test_an_engine_whose_gauges_follow_its_rest_late_has_not_stopped(planes: frozenset[Plane]) -> None:
+    assert day(Plan(Traffic.BURSTY, EngineKind.SGLANG, planes, ranks=2, culprit=1), 2700, seed=5).alarms == ()
+
+
 @pytest.mark.parametrize("stop", StopKind)
 @pytest.mark.parametrize("engine", [EngineKind.VLLM, EngineKind.SGLANG])
 def test_each_stop_is_told_in_time_and_its_culprit_where_one_can_be(stop: StopKind, engine: EngineKind) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rankmuster.diagnose.engine_rates import SECONDARY
 from rankmuster.diagnose.engine_series import changed, grew
-from rankmuster.diagnose.engine_state import SECONDARY
 from rankmuster.model.engine import EngineStream
 from rankmuster.watch.progress.window import Loaded
 
@@ -40,8 +40,8 @@ class Interval:
 
 
 def load_of(stream: EngineStream) -> float:
-    """Requests that run or wait."""
-    return 0.0 if stream.paused else (stream.running or 0.0) + (stream.waiting or 0.0)
+    """Requests that run or wait for this engine."""
+    return stream.own_load or 0.0
 
 
 def newest(servers: Mapping[str, list[Loaded]]) -> tuple[Interval, ...]:

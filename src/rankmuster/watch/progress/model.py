@@ -80,6 +80,7 @@ class ProgressModel:
         self._suspects: tuple[Suspect, ...] = ()
         self._verdict: Verdict | None = None
         self._told: float | None = None  # when a plane last told its state
+        self._looked: float | None = None
         self._seen_incarnation = 0
         self._incarnation = 0
         self._worked = False  # whether this incarnation has ever produced anything
@@ -106,6 +107,11 @@ class ProgressModel:
         `draining`: the platform says that the instance is being drained. What works or rests is draining then, and not
         slow: fewer and fewer requests are what was asked for. A stop stays a stop.
         """
+        between = now - self._looked if self._looked is not None else 0.0
+        if self._told is not None and between > self._settings.stale_looks * self._settings.period:
+            # While nobody looked (a suspended machine) no plane could tell.
+            self._told += between - self._settings.period
+        self._looked = now
         event = self._begin(now, view)
         self._draining_since = (now if self._draining_since is None else self._draining_since) if draining else None
         self._pauses.add(view.intervals)

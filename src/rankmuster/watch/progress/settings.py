@@ -95,6 +95,10 @@ class WatchSettings:
     habit_gaps: int = 20
     """Pauses between two advances from which the instance's own habit is known."""
 
+    habit_seconds: float = 6 * 3600.0
+    """Seconds under load after which a pause is no habit any more: what a rollout compiled, or last night's batch did,
+    must not make today's stops late. An hourly long prompt has pauses enough within it."""
+
     habit_factor: float = 2.0
     """An instance that pauses for long by habit has stopped after this many of its long pauses."""
 
@@ -132,6 +136,8 @@ class WatchSettings:
             stall_seconds=max(still, min(self.habit_factor * habit, self.habit_most_seconds)),
             # A counter that moves at every scrape has the period for its ordinary gap, whatever its steps take.
             stall_gaps=self.still_looks * (1 - self.jitter),
+            stall_pages=self.still_looks + 1,
+            patient=True,
             hardware_seconds=spinning,
             # Samples may come once a look only (an exporter's page): two intervals of those are long enough.
             hardware_samples=self.still_looks + 1,

@@ -24,7 +24,7 @@ from rankmuster.watch.progress.model import Event, Judgement, ProgressModel
 from rankmuster.watch.progress.settings import DEFAULTS, WatchSettings
 from rankmuster.watch.progress.tracks import COLUMNS
 from rankmuster.watch.progress.window import Window
-from rankmuster.watch.replay.synthetic import EngineKind, Moment, Plan, StopKind, moments
+from rankmuster.watch.replay.synthetic import EngineKind, Moment, Plan, StopKind, moments, shown
 from rankmuster.watch.replay.traffic import Traffic, requests, seconds_of
 
 ALARMS = (Event.STOPPED, Event.SLOW)
@@ -114,11 +114,11 @@ def inject(plan: Plan, seed: int, patience: float = 45.0, settings: WatchSetting
     length = int(fault_at) + (4 * 3600 if plan.traffic is Traffic.HOURLY else 1200)
     arrivals = requests(plan.traffic, length, rng)
     # The first pass is the truth: when the fault holds somebody up, and what the engine's gauges show then.
-    begins = shown = None
+    begins = load = None
     starting = False
     for second in seconds_of(plan.traffic, arrivals, length, np.random.default_rng(seed + 1), fault_at):
         if begins is None and second.stopped:
-            begins, shown = max(second.at - 1, fault_at), second.shown_running + second.shown_waiting
+            begins, load = max(second.at - 1, fault_at), sum(shown(plan.engine, second))
             starting = not second.generated
         if begins is not None and not second.stopped:
             return None  # it was taken down before anybody could tell
@@ -130,7 +130,7 @@ def inject(plan: Plan, seed: int, patience: float = 45.0, settings: WatchSetting
     plan = replace(plan, looks_from=max(begins - warm, 0.0))
     ticks = seconds_of(plan.traffic, arrivals, length, np.random.default_rng(seed + 1), fault_at)
     early = False
-    visible = _visible(plan, shown)
+    visible = _visible(plan, load)
     taken = list(moments(plan, ticks, np.random.default_rng(seed + 2)))
     silent = bool(visible) and not _answered(visible, [m for m in taken if begins < m.now <= begins + BAR_SECONDS])
     for one in replay(taken, plan.planes, settings):
@@ -145,9 +145,9 @@ def inject(plan: Plan, seed: int, patience: float = 45.0, settings: WatchSetting
     return Injected(None, early, bool(visible), None, starting, silent)
 
 
-def _visible(plan: Plan, shown: int | None) -> frozenset[Plane]:
+def _visible(plan: Plan, load: int | None) -> frozenset[Plane]:
     """The planes that can show this stop: an engine's gauges follow its steps, GPUs spin in most kinds."""
-    by_engine = bool(shown) and plan.engine is not EngineKind.SGLANG_OLD
+    by_engine = bool(load) and plan.engine is not EngineKind.SGLANG_OLD
     by_hardware = plan.stop is not StopKind.ENGINE
     able = {plane for plane, can in ((Plane.ENGINE, by_engine), (Plane.HARDWARE, by_hardware)) if can}
     return plan.planes & able

@@ -177,6 +177,13 @@ def _doing(plan: Plan, second: Second, rng: Generator) -> _Doing:
     return _Doing(sm, traffic * rng.uniform(0.9, 1.1, ranks), nothing + 200)
 
 
+def shown(kind: EngineKind, second: Second) -> tuple[int, int]:
+    """Running and waiting requests, as the engine's page has them."""
+    if kind is EngineKind.VLLM:
+        return second.shown_running, second.shown_waiting
+    return second.late_running, second.late_waiting
+
+
 def _page(kind: EngineKind, second: Second, at: float) -> EnginePage:
     if kind is EngineKind.VLLM:
         steps = {
@@ -198,7 +205,8 @@ def _page(kind: EngineKind, second: Second, at: float) -> EnginePage:
             "sglang:num_requests_total": second.finished,
         }
         gauges = {"sglang:token_usage": round(second.kv, 6)}
-    stream = EngineStream("0", float(second.shown_running), float(second.shown_waiting), steps, ends, gauges)
+    running, waiting = shown(kind, second)
+    stream = EngineStream("0", float(running), float(waiting), steps, ends, gauges)
     return EnginePage("engine/server", unix(at), kind.value.partition("-")[0], (stream,))
 
 

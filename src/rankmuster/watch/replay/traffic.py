@@ -47,7 +47,8 @@ class Second:
     """The instance at the end of one second; counters count since the incarnation's start.
 
     `computing`, `prefilling`: parts of this second. `shown_running`: as the engine's gauges have it, which follow its
-    steps. `stopped`: the fault has come and there was work since.
+    steps. `late_running`, `late_waiting`: as gauges have it that are written with a prefill, every `LATE_STEPS` steps,
+    and `LATE_SECONDS` after the last time (SGLang). `stopped`: the fault has come and there was work since.
     """
 
     at: float
@@ -58,6 +59,8 @@ class Second:
     waiting: int
     shown_running: int
     shown_waiting: int
+    late_running: int
+    late_waiting: int
     prompt: float
     generated: float
     steps: float
@@ -74,6 +77,9 @@ DECODE_RATE = 40.0
 """Tokens per second of one request alone; 2 % less for each other one."""
 
 MOST_RUNNING = 64
+
+LATE_STEPS, LATE_SECONDS = 40.0, 30.0
+"""SGLang's `decode_log_interval`, and how long its idle scheduler leaves its gauges as they are."""
 
 
 def requests(kind: Traffic, seconds: float, rng: Generator) -> list[Request]:
@@ -113,6 +119,10 @@ class _State:
     running: list[list[float]] = field(default_factory=list)  # prefill left, tokens left, prompt, tokens, prefill
     waiting: list[Request] = field(default_factory=list)
     shown: tuple[int, int] = (0, 0)
+    before: tuple[int, int] = (0, 0)  # when the last second's work began
+    late: tuple[int, int] = (0, 0)
+    late_at: float = 0.0
+    late_steps: float = 0.0
     prompt: float = 0.0
     generated: float = 0.0
     steps: float = 0.0
@@ -162,6 +172,8 @@ def seconds_of(
                 state.shown = (len(state.running), len(state.waiting))
             if start >= compile_end:
                 computing, prefilling = _work(state, budget)
+        if stage is Stage.SERVING and (computing or not state.running):
+            _write_late(state, end, prefilling > 0)
         # A cache fills chunk by chunk of a prefill, then token by token.
         held = sum(entry[2] * (1 - entry[0] / entry[4]) + entry[3] - entry[1] for entry in state.running)
         yield Second(
@@ -172,6 +184,7 @@ def seconds_of(
             len(state.running),
             len(state.waiting),
             *state.shown,
+            *state.late,
             state.prompt,
             state.generated,
             state.steps,
@@ -192,9 +205,17 @@ def _admit(state: _State) -> None:
         state.running.append([request.prefill, tokens, prompt, tokens, request.prefill])
 
 
+def _write_late(state: _State, at: float, prefilled: bool) -> None:
+    """Load as it was before this second's last steps, where it is written at all."""
+    resting = not state.running and at - state.late_at >= LATE_SECONDS
+    if prefilled or resting or state.steps - state.late_steps >= LATE_STEPS:
+        state.late, state.late_at, state.late_steps = state.before if not resting else (0, 0), at, state.steps
+
+
 def _work(state: _State, budget: float) -> tuple[float, float]:
     """One second's work; parts of it in which it computed, and in which it prefilled."""
     _admit(state)
+    state.before = (len(state.running), len(state.waiting))
     if not state.running:
         state.shown = (0, len(state.waiting))
         return 0.0, 0.0
