@@ -5,6 +5,7 @@ Blind to software hangs, and to everything where the kernel log was not collecte
 
 from __future__ import annotations
 
+from rankmuster.diagnose import buses
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors import vanished
 from rankmuster.diagnose.finding import Accusation, Finding, Gpu, accuse, quoted
@@ -77,14 +78,7 @@ def rank_of(context: Context, xid: Xid) -> int | None:
     by_pid = context.roster.of_process(xid.origin.host, xid.pid)
     if by_pid is not None:
         return by_pid
-    host = context.roster.host(xid.origin.host)
-    fitting = [
-        rank.rank
-        for rank in context.roster.ranks
-        if rank.bus_id is not None
-        and rank.bus_id == xid.bus_id
-        and (host is None or rank.host is None or host == rank.host or host in rank.aliases)
-    ]
+    fitting = buses.users(context, xid.bus_id, xid.origin.host)
     return fitting[0] if len(fitting) == 1 else None
 
 
@@ -119,7 +113,7 @@ def _lost(context: Context, lost: list[Xid], xids: tuple[Xid, ...], demand: Xid 
         at=context.time(root.origin.stamp),
         decisive=confirmed,
     )
-    if rank is None and vanished.of_nobody(context):
+    if rank is None and buses.of_nobody(context):
         return Finding(NAME, Plane.KERNEL, f"{statement}. No rank uses that GPU", (root.origin.reference,))
     evidence = tuple(xid.origin.reference for xid in (*same, *[x for x in xids if x not in same]))[:10]
     return Finding(NAME, Plane.KERNEL, statement, evidence, accusation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rankmuster.diagnose import buses
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Finding, Gpu, accuse, quoted
 from rankmuster.model.fault import Confidence, Scope, Subkind
@@ -46,11 +47,6 @@ def bus_errors(context: Context, root: Xid) -> KernelEvent | None:
     return None
 
 
-def of_nobody(context: Context) -> bool:
-    """Whether the bus ids of all ranks are known, so that a GPU that fits none of them is not the instance's."""
-    return bool(context.roster.ranks) and all(rank.bus_id is not None for rank in context.roster.ranks)
-
-
 def detect(context: Context) -> list[Finding]:
     """One accusation of the first GPU that nvidia-smi or PCIe gave up."""
     complaints = [
@@ -77,16 +73,12 @@ def detect(context: Context) -> list[Finding]:
     if also:
         statement += f"; the kernel says: {also[0]}"
     statement += ". Reset or reboot; if it comes again, look at its slot, power and cooling"
-    known = [
-        rank.rank
-        for rank in context.roster.ranks
-        if rank.bus_id == bus and (host is None or rank.host in (None, host) or host in rank.aliases)
-    ]
+    known = buses.users(context, bus, host)
     culprits = tuple(known) if len(known) == 1 else ()
     evidence = tuple(facts.source for facts in complaints[:2])
     evidence += tuple(event.origin.reference for event in recovered[:4])
     plane = Plane.KERNEL if recovered else Plane.TOPOLOGY
-    if not known and of_nobody(context):
+    if not known and buses.of_nobody(context):
         return [Finding(NAME, plane, f"{statement}. No rank uses that GPU", evidence)]
     reason = f"lost its GPU {bus}: {quoted(said)}"
     accusation = accuse(
