@@ -6,15 +6,17 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Outcome
-from rankmuster.collect.sink import Sink
 from rankmuster.collect.target import Target
 from rankmuster.collect.wishes import Wishes
 from rankmuster.model.fault import Phase, Progress
+
+if TYPE_CHECKING:  # a watch knows what a scene is, and puts nothing into a bundle itself
+    from rankmuster.collect.sink import Sink
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,17 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rankmuster.watch.export import bundle_counts
-from rankmuster.watch.export.exporter import Exporter
 from rankmuster.watch.export.state_file import NotWritten, StateFile
 from rankmuster.watch.respond.child import environment
 from rankmuster.watch.respond.outcome import StopOutcome
 from rankmuster.watch.signals.signal import Counted, Heard
 from rankmuster.watch.snapshot import Snapshot
+
+if TYPE_CHECKING:  # the server of a page, 1 MB, for those who have one
+    from rankmuster.watch.export.exporter import Exporter
 
 COUNT_SECONDS = 60.0
 """For reading a bundle once more to count its calls: 2 s for dumps of 8 ranks with 2,000 entries each."""

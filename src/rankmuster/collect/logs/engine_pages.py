@@ -10,7 +10,7 @@ from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.logs import metrics_page
 from rankmuster.collect.logs.http_get import Unanswered, get
-from rankmuster.collect.logs.metrics_page import MAX_SERVERS, by_port
+from rankmuster.collect.logs.metrics_page import MAX_SERVERS, by_port, shown
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.sink import Sink
 from rankmuster.evidence import engine_page
@@ -102,19 +102,19 @@ class EnginePages:
             seconds = min(self.page_seconds, deadline.before(0.2).remaining())
             if seconds <= 0:
                 server.refused = False
-                server.errors.append(f"{url}: no time left to ask")
+                server.errors.append(f"{shown(url)}: no time left to ask")
                 return
             try:
                 page = get(url, seconds)
             except Unanswered as error:
                 server.refused = server.refused and error.refused
-                server.errors.append(f"{url}: {error}" + ("" if error.refused else f" ({seconds:.1f} s)"))
+                server.errors.append(f"{shown(url)}: {error}" + ("" if error.refused else f" ({seconds:.1f} s)"))
                 continue
             looked = scene.now()
             server.refused = False
             problem = metrics_page.problem(page)
             if problem is not None:
-                server.errors.append(f"{url}: {problem}")
+                server.errors.append(f"{shown(url)}: {problem}")
                 continue
             suffix = f"-{server.key}" if several else ""
             path = f"engine/{looked:.3f}{suffix}.prom"
@@ -143,7 +143,7 @@ def _outcome(servers: Sequence[_Server]) -> Outcome:
             return Outcome(Ending.NOTHING, f"no server answers for metrics: {said}")
         return Outcome(Ending.FAILED, f"the metrics page could not be had: {said}")
     looks = sum(len(server.answered) for server in servers)
-    note = f"{looks} page(s) of {', '.join(server.answered[0] for server in answered)}"
+    note = f"{looks} page(s) of {', '.join(shown(server.answered[0]) for server in answered)}"
     warnings = []
     if any(server.bare for server in answered):
         warnings.append(

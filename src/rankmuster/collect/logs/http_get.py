@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -114,11 +113,23 @@ def _connection(parts: SplitResult, seconds: float) -> http.client.HTTPConnectio
     host, port = parts.hostname or "", parts.port
     if parts.scheme == "http":
         return http.client.HTTPConnection(host, port, timeout=seconds)
-    context = ssl.create_default_context()
-    # A server on this node signs for itself, and nothing secret is told to it.
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
+    return _Encrypted(host, port, timeout=seconds)
+
+
+class _Encrypted(http.client.HTTPConnection):
+    """As `HTTPSConnection`, which is not there where `http.client` was loaded without OpenSSL (`cli.plain_http`)."""
+
+    default_port = 443
+
+    def connect(self) -> None:
+        import ssl  # 5 MB, which a watch of plain pages does without
+
+        super().connect()
+        context = ssl.create_default_context()
+        # A server on this node signs for itself, and nothing secret is told to it.
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        self.sock = context.wrap_socket(self.sock, server_hostname=self.host)
 
 
 def _once(parts: SplitResult, end: float, take: Take | None, hold: Hold | None) -> tuple[Page, str | None]:

@@ -27,6 +27,17 @@ def by_port(urls: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def shown(url: str) -> str:
+    """The address as it may be written down: without user, password, query and fragment."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "an address that is no URL"
+    host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{host}{f':{port}' if port is not None else ''}{parts.path}"
+
+
 def problem(page: Page) -> str | None:
     """Why an answer is no metrics page; None where it is one."""
     if page.status in (401, 403):

@@ -17,6 +17,8 @@ from rankmuster.collect.logs.sources import Source
 from rankmuster.collect.target import ProcessOfInstance
 
 CONF_BYTES = 65_536
+MAX_PATTERN = 4096
+"""Characters of a path (PATH_MAX)."""
 STANDARD = {"/dev/stdout", "/dev/stderr", "stdout", "stderr"}
 """Values that stand for the process's own output."""
 

@@ -17,8 +17,6 @@ from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.sink import Sink
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
 
-MAX_PATTERN = 4096
-"""Characters of a path (PATH_MAX)."""
 MAX_ASKED = 16
 """Processes without rank whose settings are looked at: an instance has few that start others, and may have hundreds of
 helpers."""
@@ -90,7 +88,7 @@ def _places(target: Target, scene: Scene, deadline: Deadline) -> _Places:
     def look(process: ProcessOfInstance) -> _Named:
         given = nccl_files.settings(process)
         pattern, level = given.get("NCCL_DEBUG_FILE", ""), given.get("NCCL_DEBUG", "")
-        if not pattern or pattern in nccl_files.STANDARD or len(pattern) > MAX_PATTERN or "\0" in pattern:
+        if not pattern or pattern in nccl_files.STANDARD or len(pattern) > nccl_files.MAX_PATTERN or "\0" in pattern:
             return _Named(process, level)
         hosts = [host for host in (process.environ.get("HOSTNAME", ""), scene.machine.hostname, target.host) if host]
         own = nccl_files.sources(process, pattern, hosts) if process in users else []

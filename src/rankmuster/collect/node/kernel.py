@@ -39,11 +39,6 @@ CALL_SECONDS = 5.0
 FABRIC_BYTES = 1 << 20
 """Of the services' logs, the last: a start of the Fabric Manager writes some ten KiB."""
 
-REMEDY = (
-    "run as root or with CAP_SYSLOG (in a container: SYSLOG among the capabilities to add, and dmesg in the image, for "
-    "/dev/kmsg is a device that only privileged ones and docker --device open), or set kernel.dmesg_restrict=0"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
@@ -92,7 +87,7 @@ class Kernel:
             denied = denied or "not permitted" in said or "permission" in said
             stories.append(f"{command[0]} {ran.story}" if not ran.well else f"{command[0]} showed nothing")
         if denied:
-            return Outcome(Ending.DENIED, f"the kernel log may not be read here ({'; '.join(stories)}): {REMEDY}")
+            return Outcome(Ending.DENIED, f"the kernel log may not be read here ({'; '.join(stories)}): {kmsg.REMEDY}")
         if stories:
             return Outcome(Ending.FAILED, f"the kernel log gave nothing ({'; '.join(stories)})")
         return Outcome(Ending.NOTHING, f"no kernel log here: {path} is not there, and neither are dmesg or journalctl")

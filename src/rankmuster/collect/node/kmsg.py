@@ -22,6 +22,12 @@ EINVAL."""
 MAX_RECORDS = 500_000
 """A ring of 16 MB holds about 150,000; a kernel that writes as fast as we read must not keep us for ever."""
 
+REMEDY = (
+    "run as root or with CAP_SYSLOG (in a container: SYSLOG among the capabilities to add, and dmesg in the image, for "
+    "/dev/kmsg is a device that only privileged ones and docker --device open), or set kernel.dmesg_restrict=0"
+)
+"""What to do where the ring may not be read."""
+
 _RECORD = re.compile(r"(\d{1,10}),(\d{1,20}),(\d{1,20}),[^;]{0,256};(.*)")
 _COMMAND_LINE = re.compile(rb"((?:[Cc]ommand line|[Cc]ommand line parameters|user space):)([^\n]*)")
 _INIT = re.compile(rb"(with (?:arguments|environment):[^\n]*)((?:\n[^\n]*?(?:kernel:|[+\-]\d\d:?\d\d|\]) {4,}[^\n]*)+)")

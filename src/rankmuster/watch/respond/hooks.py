@@ -5,7 +5,6 @@ A hook is somebody else's program: it may hang, fail, print megabytes or not exi
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from pathlib import Path
@@ -26,6 +25,8 @@ WEBHOOK_MARGIN = 5.0
 
 def step_of(hook: Hook) -> str:
     """What the record calls it: the same for the same hook, in whatever place of the list it stands, and no secret."""
+    import hashlib  # OpenSSL, 4 MB: for those who have hooks
+
     what = list(hook.command) if isinstance(hook, CommandHook) else hook.url
     digest = hashlib.sha256(json.dumps([hook.kind, what]).encode()).hexdigest()[:12]
     return f"hook-{hook.kind}-{digest}"

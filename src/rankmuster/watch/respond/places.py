@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
+import zlib
 from datetime import datetime, timezone
 from pathlib import Path
 
-from rankmuster.collect.bundle.manifest import MAX_MANIFEST_BYTES, ManifestRefused, parse
 from rankmuster.collect.find.naming import clean
 from rankmuster.model.plain_json import NotPlain
 from rankmuster.model.verdict import Verdict
@@ -47,7 +46,7 @@ def folder_name(key: Key, number: int, at: float) -> str:
     except (OverflowError, OSError, ValueError):
         stamp = "unknown-time"
     apart = "\0".join((key.host, key.instance, key.incarnation, str(number)))
-    digest = hashlib.sha256(apart.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    digest = f"{zlib.crc32(apart.encode('utf-8', 'surrogatepass')):08x}"
     shown = clean(key.instance)[:80].encode("utf-8")[:MOST_NAME_BYTES].decode("utf-8", "ignore")
     return f"{shown.lstrip('.-') or 'unnamed'}-{stamp}-{digest}"
 
@@ -99,6 +98,9 @@ def read_bounded(path: Path, most: int) -> bytes:
 
 def collector_endings(bundle: Path) -> dict[str, str]:
     """Collector -> how it ended, by the bundle's manifest; empty where there is none that can be read."""
+    # Loaded where there is a bundle: with it come hashes, 4 MB, that most watches never need.
+    from rankmuster.collect.bundle.manifest import MAX_MANIFEST_BYTES, ManifestRefused, parse
+
     try:
         document = parse(read_bounded(bundle / "manifest.json", MAX_MANIFEST_BYTES)).document
     except (Unreadable, ManifestRefused):

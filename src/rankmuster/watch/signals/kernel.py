@@ -15,7 +15,6 @@ from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.logs.sources import Source
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.node import kmsg
-from rankmuster.collect.node.kernel import REMEDY
 from rankmuster.model.frameworklog import LogSpan
 from rankmuster.model.plane import Plane
 from rankmuster.watch.signals.follow import Follower, News
@@ -127,7 +126,7 @@ class KernelSignal:
             if news.trouble is not None:
                 stories.append(news.trouble)
         self._due = self._clock() + AGAIN_SECONDS
-        reason = f"the kernel log cannot be followed here ({'; '.join(stories)}): {REMEDY}; NVML tells Xids"
+        reason = f"the kernel log cannot be followed here ({'; '.join(stories)}): {kmsg.REMEDY}; NVML tells Xids"
         if reason != self._declined:
             self._declined = reason
             said.append(Declined(self._clock(), self.plane, reason))

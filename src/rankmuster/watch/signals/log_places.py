@@ -13,7 +13,6 @@ from rankmuster.collect.bounded import each
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.find.table import cgroup_names
 from rankmuster.collect.logs import keepers, nccl_files
-from rankmuster.collect.logs.nccl_logs import MAX_PATTERN
 from rankmuster.collect.logs.outputs import elsewhere, outputs
 from rankmuster.collect.logs.sources import Source
 from rankmuster.collect.machine import Machine
@@ -109,7 +108,12 @@ class NcclFinder:
         def look(process: ProcessOfInstance) -> tuple[str, str, list[Wanted]]:
             given = nccl_files.settings(process)
             pattern, level = given.get("NCCL_DEBUG_FILE", ""), given.get("NCCL_DEBUG", "")
-            if not pattern or pattern in nccl_files.STANDARD or len(pattern) > MAX_PATTERN or "\0" in pattern:
+            if (
+                not pattern
+                or pattern in nccl_files.STANDARD
+                or len(pattern) > nccl_files.MAX_PATTERN
+                or "\0" in pattern
+            ):
                 return level, "", []
             hosts = [host for host in (process.environ.get("HOSTNAME", ""), machine.hostname, target.host) if host]
             _, looks = nccl_files.expansion(nccl_files.absolute(process, pattern), process.inner_pid)
