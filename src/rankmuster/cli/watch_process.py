@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rankmuster.cli.output import say
 from rankmuster.cli.status import ExitStatus
+from rankmuster.collect.own_path import FLAGS, own_path
 from rankmuster.watch.events import Form
 
 if TYPE_CHECKING:
@@ -46,14 +47,13 @@ def become(settings: WatchConfig, form: Form, seconds: float | None) -> NoReturn
         "settings": to_plain(settings),
         "form": form.value,
         "seconds": seconds,
-        "path": [place for place in sys.path if os.path.isabs(place)],
+        "path": own_path(),
         "debug": "--debug" in sys.argv or os.environ.get("RANKMUSTER_DEBUG", "") not in ("", "0"),
     }
     descriptor = os.memfd_create("rankmuster-watch", 0)
     os.write(descriptor, json.dumps(said).encode())
     os.lseek(descriptor, 0, os.SEEK_SET)
-    # Isolated (-I): neither the working folder nor PYTHON* variables may put other modules in our place.
-    command = [sys.executable, "-I", "-c", _PROGRAM, str(descriptor)]
+    command = [sys.executable, *FLAGS, "-c", _PROGRAM, str(descriptor)]
     os.execve(sys.executable, command, {**os.environ, **ENVIRONMENT})  # noqa: S606 - our own program
 
 
@@ -62,6 +62,12 @@ def main(said: dict[str, object]) -> NoReturn:
     wake = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: wake.set())
+
+    raw = said["settings"]
+    if isinstance(raw, dict) and raw.get("listen") is None:  # the library that serves metrics wants all of HTTP
+        from rankmuster.cli.plain_http import load_plain_http
+
+        load_plain_http()
 
     from rankmuster.cli.event_output import EventOutput
     from rankmuster.report.inert import plain
@@ -72,7 +78,7 @@ def main(said: dict[str, object]) -> NoReturn:
     output = EventOutput(Form(said["form"]))
     status = ExitStatus.NO_ANSWER
     try:
-        settings = from_plain(said["settings"])
+        settings = from_plain(raw)
         worst = run(settings, output.tell, wake, float(seconds) if isinstance(seconds, (int, float)) else None)
         status = status_of(worst.value) if seconds is not None and not wake.is_set() else ExitStatus.HEALTHY
     except CannotStart as error:

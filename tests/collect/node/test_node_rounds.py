@@ -6,12 +6,15 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+import rankmuster
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.node.nvml_rounds import AFTER_CHANGE, RARELY
 from rankmuster.collect.node.nvml_session import NvmlSession
+from rankmuster.collect.own_path import FLAGS, own_path
 
 
 @pytest.fixture
@@ -101,8 +104,21 @@ def test_xids_are_listened_to_only_where_asked_for(mode):
 def test_the_child_of_days_stays_small():
     """What it imports: the binding and this package's few modules, no numpy, no pydantic."""
     program = (
-        "import sys, json; import rankmuster.collect.node.nvml_rounds, rankmuster.collect.node.nvml_child, pynvml; "
-        "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+        "import sys, json, rankmuster.collect.node.nvml_rounds; from rankmuster.collect.node import nvml_child; "
+        "nvml_child._do_without_search(); import pynvml; print(json.dumps(sorted(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, check=True, timeout=60)
-    assert not {"numpy", "pydantic", "yaml", "rich", "typer", "asyncio"} & set(json.loads(done.stdout))
+    ready = f"import sys; sys.path[:] = {own_path()!r}; {program}"
+    done = subprocess.run([sys.executable, *FLAGS, "-c", ready], capture_output=True, check=True, timeout=60)
+    modules = set(json.loads(done.stdout))
+    assert "pynvml" in modules
+    assert not {"numpy", "pydantic", "yaml", "rich", "typer", "asyncio", "typing", "subprocess", "site"} & modules
+
+
+def test_it_is_found_where_an_editable_install_needs_hooks_of_site(monkeypatch):
+    """Such an install puts no folder on the path: what the child gets holds this package all the same."""
+    root = str(Path(rankmuster.__file__).parent.parent)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place != root])
+    assert own_path()[-1] == root
+    monkeypatch.setattr(sys, "path", ["", "relative", *sys.path, root])
+    assert own_path().count(root) == 1
+    assert all(place.startswith("/") for place in own_path())

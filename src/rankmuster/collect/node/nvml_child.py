@@ -19,9 +19,13 @@ import os
 import sys
 import threading
 import time
-from typing import Any
+from types import ModuleType
 
 from rankmuster.collect.node.nvml_reads import Gpu
+
+TYPE_CHECKING = False  # not from `typing`, which is 0.6 MB of a process that lasts for days
+if TYPE_CHECKING:
+    from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
 PLACES = (
@@ -78,6 +82,7 @@ def main(options: dict[str, Any]) -> None:
 
 def _begin() -> tuple[Any, list[Gpu]] | None:
     """Starts NVML; None where it cannot be used, which is said."""
+    _do_without_search()
     try:
         nvml: Any = importlib.import_module("pynvml")
     except ImportError as error:
@@ -93,6 +98,14 @@ def _begin() -> tuple[Any, list[Gpu]] | None:
         return None
     emit(kind="driver", count=count, time=time.time(), facts=_driver(nvml))
     return nvml, [Gpu(nvml, index) for index in range(count)]
+
+
+def _do_without_search() -> None:
+    """The binding imports the search for libraries, which it uses on Windows only; it starts compilers, and brings 2 MB
+    of modules for that."""
+    none = ModuleType("ctypes.util")
+    none.__dict__["find_library"] = lambda _: None
+    sys.modules.setdefault("ctypes.util", none)
 
 
 def _ask(options: dict[str, Any], ends_at: float) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.find.seen import MARKERS
 from rankmuster.collect.node.children import CHUNK, let_go
+from rankmuster.collect.own_path import FLAGS, own_path
 
 MAX_LINE = 1 << 20
 """Bytes of one line of the child: a sample has 1 KB, and a GPU has at most some hundred processes."""
@@ -41,17 +42,15 @@ class NvmlSession:
     """
 
     def __init__(self, *, seconds: float = 0.0, interval: float = 0.5, mode: str = "watch", xids: bool = False) -> None:
-        # Isolated (-I): neither the working folder nor PYTHON* variables may put other modules in our place. The
-        # package is found where this process found it.
         options = {
             "seconds": seconds,
             "interval": interval,
             "mode": mode,
             "xids": xids,
-            "path": [place for place in sys.path if os.path.isabs(place)],
+            "path": own_path(),
         }
         self._process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-I", "-c", _PROGRAM, json.dumps(options)],
+            [sys.executable, *FLAGS, "-c", _PROGRAM, json.dumps(options)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
