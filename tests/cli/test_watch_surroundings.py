@@ -20,10 +20,11 @@ F_SETPIPE_SZ = 1031
 class Page(BaseHTTPRequestHandler):
     """An engine that works."""
 
-    tokens = 0
+    tokens = 40
+    moves = True
 
     def do_GET(self) -> None:
-        Page.tokens += 40
+        Page.tokens += 40 if Page.moves else 0
         labels = '{engine="0",model_name="m"}'
         body = (
             f"vllm:num_requests_running{labels} 3.0\nvllm:num_requests_waiting{labels} 0.0\n"
@@ -100,3 +101,20 @@ def test_an_output_that_nobody_reads_stops_no_look_and_no_end(
     assert watch.wait(30) == 0
     os.close(reader)
     os.close(writer)
+
+
+def test_folders_that_are_given_from_the_working_folder_lie_there(
+    begin: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Collections and diagnoses are run in another one."""
+    monkeypatch.setattr(Page, "moves", False)
+    (tmp_path / "watch.yaml").write_text("on_stop: {deadline: 3, stacks: false}\nlogs: {kernel: false}\n")
+    watch = begin(
+        "--config watch.yaml --collect --bundles below/stops --seconds 20 --format json", stdout=subprocess.PIPE
+    )
+    assert watch.stdout is not None
+    (evidence,) = [one for one in map(json.loads, watch.stdout) if one["event"] == "evidence"]
+    watch.stdout.close()
+    (bundle,) = (tmp_path / "below" / "stops").glob("*/bundle")
+    assert evidence["bundle"] == str(bundle)
+    assert (bundle.parent / "verdict.json").is_file()

@@ -46,10 +46,12 @@ def run(config: WatchConfig, tell: Callable[[Told], None], wake: Event, seconds:
 
     for doubt in doubts(config):
         note(doubt)
-    sinks: list[Sink] = [StateSink(config.state or default_state_folder(), note, stays=seconds is not None)]
+    # Absolute: collections and diagnoses are run in another working folder.
+    state = (config.state or default_state_folder()).absolute()
+    bundles = (config.on_stop.bundles or (state / "stops" if config.state else default_bundle_folder())).absolute()
+    sinks: list[Sink] = [StateSink(state, note, stays=seconds is not None)]
     if config.listen is not None:
         sinks.append(_exporter(config.listen, note))
-    bundles = config.on_stop.bundles or (config.state / "stops" if config.state else default_bundle_folder())
     responder = Responder(config, bundles, time.monotonic, time.time)
     trouble = responder.remember(machine.hostname)
     if trouble is not None:

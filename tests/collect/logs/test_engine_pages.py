@@ -295,3 +295,17 @@ def test_a_closed_bundle_ends_the_collector(tmp_path: Path) -> None:
     store.close()
     with serving(page) as url, pytest.raises(SinkClosed):
         QUICK.collect(scene(process(0), metrics_urls=(f"{url}/metrics",)), store.sink("engine"), Deadline.after(5))
+
+
+@pytest.mark.parametrize("path", ["metrics", "none"])
+def test_what_is_secret_in_an_address_is_not_written_down(tmp_path: Path, path: str) -> None:
+    def answer(connection: socket.socket, request: bytes, count: int) -> None:
+        if b"/none" in request:
+            connection.sendall(reply("no", "404 Not Found"))
+        else:
+            page(connection, request, count)
+
+    with serving(answer) as url:
+        taken = look(tmp_path, f"{url.replace('//', '//user:S3CRET@')}/{path}?token=S3CRET#S3CRET")
+    assert url.rpartition(":")[2] in str(taken.outcome)
+    assert "S3CRET" not in str(taken.outcome)

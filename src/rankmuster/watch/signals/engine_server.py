@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.collect.find.titles import TRTLLM
@@ -166,11 +166,5 @@ def _drains(page: Page) -> bool:
 
 
 def shown(url: str) -> str:
-    """The address without what may be secret."""
-    try:
-        parts: SplitResult = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        return "an address that is no URL"
-    host = f"[{host}]" if ":" in host else host
-    return f"{host}{f':{port}' if port is not None else ''}{parts.path}"
+    """The address without what may be secret, and without the scheme: short, for people and as a source."""
+    return metrics_page.shown(url).partition("://")[2] or "an address that is no URL"
