@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
-from statistics import median
 
 from rankmuster.diagnose import engine_load, engine_rates
 from rankmuster.diagnose.context import Context
@@ -14,6 +13,7 @@ from rankmuster.diagnose.engine_load import LoadAge
 from rankmuster.diagnose.engine_series import Point, Series, changed, grew, series
 from rankmuster.diagnose.finding import counted
 from rankmuster.diagnose.memo import once
+from rankmuster.diagnose.middle import median
 from rankmuster.evidence.engine_page import WHOLE
 from rankmuster.model.engine import EngineStream
 
@@ -32,7 +32,8 @@ class EngineState:
 
     `last_advance`: when something last did, unix seconds; `advanced_after`: the page before that one, so that it was
     between these two.
-    `held_elsewhere`: the only requests there are wait for another instance.
+    `held_elsewhere`: the only requests there are wait for another instance. `first_request`: nothing has come of it
+    yet, and it has its time.
     `name`, `identity`: what tells it from other engines of the instance, in words and as `Series` has it.
     `recent`, `before`: step units per second at the end and earlier, None where not enough pages tell.
     `gauges_moved`: gauges changed lately, while the counters stood still (a long prefill does that).
@@ -57,6 +58,7 @@ class EngineState:
     identity: tuple[str, str, str] = ("", "", "")
     advanced_after: float | None = None
     held_elsewhere: bool = False
+    first_request: bool = False
 
 
 MOST_NAMED = 3
@@ -98,7 +100,7 @@ def _tells(one: Series) -> bool:
 def assess(context: Context) -> EngineState | None:
     """The state of the worst engine that pages still tell of at their end; None without pages that carry a time."""
     current = states(context)
-    worst = min(current, key=lambda state: ORDER.index(state.moves), default=None)
+    worst = min(current, key=_badness, default=None)
     if worst is None or worst.moves is not Moves.STALLED:
         return worst
     others = [state.name for state in current if state.moves in (Moves.ADVANCING, Moves.SLOW)]
@@ -106,6 +108,12 @@ def assess(context: Context) -> EngineState | None:
         return worst
     who = ", ".join(others[:MOST_NAMED]) + (f" and {len(others) - MOST_NAMED} more" if others[MOST_NAMED:] else "")
     return replace(worst, text=f"{worst.text}; meanwhile {who} {'advance' if len(others) > 1 else 'advances'}")
+
+
+def _badness(state: EngineState) -> tuple[int, bool]:
+    """What has a reason to stand still does not hide that others advance."""
+    excused = state.moves is Moves.UNCLEAR and (state.held_elsewhere or state.first_request)
+    return ORDER.index(Moves.ADVANCING if excused else state.moves), excused
 
 
 def stopped(context: Context) -> bool:
@@ -169,6 +177,7 @@ def _state(context: Context, one: Series, whole: Series | None) -> EngineState:
         one.identity,
         points[since - 1].time if advances else None,
         bool(last.load) and not last.own_load,
+        frozen < limits.first_step_seconds and not _produced(last),
     )
 
 
@@ -224,6 +233,8 @@ def _moves(context: Context, one: Series, flat: Flat, rate: tuple[float | None, 
         if flat.load is LoadAge.ENDED:
             text = "as many have ended as its load shows, which is written anew only some time after the last step"
             return Moves.IDLE, f"{who}: {name} unchanged for {frozen:.0f} s, and {text}"
+        if frozen < limits.first_step_seconds and not _produced(last):
+            return Moves.UNCLEAR, f"{who}: {_held(last)}, its first, for {frozen:.0f} s: kernels may be compiled for it"
         if flat.load is LoadAge.UNSEEN and limits.patient:
             return Moves.UNCLEAR, f"{who}: {_held(last)}, or some time ago, for its load is not written anew each step"
         return Moves.STALLED, f"{who}: {_held(last)} and {name} unchanged for {frozen:.0f} s"
@@ -243,6 +254,11 @@ def _moves(context: Context, one: Series, flat: Flat, rate: tuple[float | None, 
             f"{who}: {name} unchanged for {frozen:.0f} s, not yet long at one advance per {ordinary:.0f} s"
         )
     return Moves.UNCLEAR, f"{who}: {counted(len(one.points), 'page')}, too few or too short to tell"
+
+
+def _produced(stream: EngineStream) -> bool:
+    """Whether anything has come of this engine since it was started."""
+    return any(value > 0 for counters in (stream.steps, stream.ends) for value in counters.values())
 
 
 def _held(stream: EngineStream) -> str:

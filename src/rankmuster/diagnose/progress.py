@@ -74,7 +74,10 @@ def _assess(context: Context, findings: list[Finding]) -> ProgressView:
         return ProgressView(Progress.ADVANCING, True, (Plane.RAS,), "launched counts moved between RAS polls", notes)
     if any(f.accusation and f.accusation.stop and f.plane in (Plane.FLIGHT, Plane.RAS) for f in findings):
         return ProgressView(Progress.STOPPED, False, (Plane.FLIGHT,), "ranks wait and nothing else moves", notes)
-    return ProgressView(Progress.UNKNOWN, False, (), "no plane shows work that moves, waits or is absent", notes)
+    reason = "no plane shows work that moves, waits or is absent"
+    if engine is not None:
+        reason = f"{reason}; {engine.text}"
+    return ProgressView(Progress.UNKNOWN, False, (), reason, notes)
 
 
 def witnesses(context: Context, progress: Progress) -> frozenset[Plane]:

@@ -24,6 +24,10 @@ class Thresholds:
     """Whether further looks follow, so that what is not settled yet may wait for them: figures that an engine writes
     anew only every so often."""
 
+    first_step_seconds: float = 0.0
+    """How long the first request of an engine may take to its first token. A watch sees a start and sets it; evidence
+    that was collected for want of progress comes later."""
+
     late_gaps: float = 2.5
     """Ordinary gaps between two advances after which a counter no longer counts as moving, and not yet as stopped."""
 

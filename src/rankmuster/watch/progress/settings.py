@@ -138,6 +138,7 @@ class WatchSettings:
             stall_gaps=self.still_looks * (1 - self.jitter),
             stall_pages=self.still_looks + 1,
             patient=True,
+            first_step_seconds=self.first_step_seconds,
             hardware_seconds=spinning,
             # Samples may come once a look only (an exporter's page): two intervals of those are long enough.
             hardware_samples=self.still_looks + 1,
