@@ -23,7 +23,7 @@ class Interval:
     counter of produced tokens rose, else that of steps; None where the page has neither, or it fell. `advanced`:
     whether any counter rose. `loaded`: whether the newer page shows a request. `worked`: whether any of its counters
     is above zero, so that this server has worked since it was started. `fell`: whether one fell. `stirred`: whether a
-    gauge changed.
+    gauge changed. `cache`: share of the KV cache in use, the mean of both pages; 0 where no page says it.
     """
 
     name: Name
@@ -37,6 +37,11 @@ class Interval:
     fell: bool
     prompts: float = 0.0
     stirred: bool = False
+    cache: float = 0.0
+
+
+CACHE = ("usage", "utilization")
+"""Parts of the names of gauges of the share of the KV cache in use (vLLM, LMDeploy, SGLang's tokens; TensorRT-LLM)."""
 
 
 def load_of(stream: EngineStream) -> float:
@@ -78,7 +83,13 @@ def _interval(
     advanced = grew(earlier, stream)
     stirred = changed(earlier.gauges, stream.gauges)
     seconds = last.at - before.at
-    return Interval(name, last.at, seconds, running, tokens, advanced, loaded, worked, fell, prompts, stirred)
+    cache = (_cache(earlier) + _cache(stream)) / 2
+    return Interval(name, last.at, seconds, running, tokens, advanced, loaded, worked, fell, prompts, stirred, cache)
+
+
+def _cache(stream: EngineStream) -> float:
+    shares = (value for name, value in stream.gauges.items() if any(part in name for part in CACHE))
+    return max((share for share in shares if share <= 1.0), default=0.0)
 
 
 def _produced(risen: Mapping[str, float]) -> float | None:

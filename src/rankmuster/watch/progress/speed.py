@@ -1,10 +1,10 @@
 """Slow, by this instance's own measure: tokens per second and request against what it did under the same load.
 
-No fixed rate. Intervals are compared with earlier ones of about as many running requests and at least about as much
-prompt work, so that more load is not slowness; where none were like it, nothing is said. Intervals that produced
-nothing are left out: they are a prefill or a stop, and those are judged elsewhere.
+No fixed rate. Intervals are compared with earlier ones of about as many running requests, at least about as much
+prompt work and contexts about as long, so that more load is not slowness; where none were like it, nothing is said.
+Intervals that produced nothing are left out: they are a prefill or a stop, and those are judged elsewhere.
 
-Memory: three columns of `memory` numbers (17 KB) and as many for a baseline, whatever happens.
+Memory: four columns of `memory` numbers (23 KB) and as many for a baseline, whatever happens.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,10 @@ class SpeedSettings:
 
     prompt_share: float = 0.5
     """Part of this interval's prompt tokens that a comparable one must have had: prefill takes time from decoding."""
+
+    cache_margin: float = 0.05
+    """Share of the KV cache by which a comparable interval may have had less in use, beside `alike`: each step reads
+    all that is in use, and this much takes little beside the weights."""
 
     low: float = 0.05
     """Quantile of the distribution below which an interval is unusual: of usual ones one in twenty is."""
@@ -72,13 +77,15 @@ class SpeedKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A saved distribution: per interval the running requests, prompt tokens per second, tokens per second and request.
+    """A saved distribution: per interval the running requests, prompt tokens per second, share of the KV cache in use,
+    tokens per second and request.
 
-    All three have the same length; the newest last.
+    All have the same length; the newest last.
     """
 
     running: tuple[float, ...]
     prompts: tuple[float, ...]
+    cache: tuple[float, ...]
     rate: tuple[float, ...]
 
 
@@ -96,32 +103,40 @@ class SpeedView:
     reason: str
 
 
+class _Row(NamedTuple):
+    running: float
+    prompts: float
+    cache: float
+    rate: float
+
+
 class _Ring:
-    """Columns running, prompts, rate of the last `size` intervals, shape (3, size)."""
+    """Columns running, prompts, cache, rate of the last `size` intervals, shape (4, size)."""
 
     def __init__(self, size: int, start: Baseline | None = None) -> None:
-        self._values = np.zeros((3, size))
+        self._values = np.zeros((4, size))
         self._next = 0
         self._count = 0
-        for row in zip(start.running, start.prompts, start.rate, strict=True) if start is not None else ():
-            self.add(*row)
+        if start is not None:
+            for row in zip(start.running, start.prompts, start.cache, start.rate, strict=True):
+                self.add(_Row(*row))
 
-    def add(self, running: float, prompts: float, rate: float) -> None:
-        self._values[:, self._next] = running, prompts, rate
+    def add(self, row: _Row) -> None:
+        self._values[:, self._next] = row
         self._next = (self._next + 1) % self._values.shape[1]
         self._count = min(self._count + 1, self._values.shape[1])
 
-    def alike(self, running: float, prompts: float, settings: SpeedSettings) -> NDArray[np.float64]:
+    def alike(self, row: _Row, settings: SpeedSettings) -> NDArray[np.float64]:
         """Rates of the intervals under such a load."""
-        known = self._values[:, : self._count]
-        same = (known[0] <= running * settings.alike) & (known[0] * settings.alike >= running)
-        found: NDArray[np.float64] = known[2, same & (known[1] >= prompts * settings.prompt_share)]
+        running, prompts, cache, rate = self._values[:, : self._count]
+        same = (running <= row.running * settings.alike) & (running * settings.alike >= row.running)
+        as_long = cache * settings.alike + settings.cache_margin >= row.cache
+        found: NDArray[np.float64] = rate[same & as_long & (prompts >= row.prompts * settings.prompt_share)]
         return found
 
     def baseline(self) -> Baseline:
         order = np.arange(self._next - self._count, self._next) % self._values.shape[1]
-        running, prompts, rate = (tuple(map(float, row)) for row in self._values[:, order])
-        return Baseline(running, prompts, rate)
+        return Baseline(*(tuple(map(float, row)) for row in self._values[:, order]))
 
 
 class Speed:
@@ -131,7 +146,7 @@ class Speed:
         self._settings = settings
         self._past = _Ring(settings.memory)
         self._saved = _Ring(settings.memory, baseline) if baseline is not None else None
-        self._recent: deque[tuple[float, float, float]] = deque()
+        self._recent: deque[_Row] = deque()
         self._low: deque[bool] = deque(maxlen=settings.long)
         self._usual: deque[float] = deque(maxlen=settings.recent)
         self._at: dict[Name, float] = {}
@@ -146,25 +161,26 @@ class Speed:
                 continue
             self._at[one.name] = one.at
             if one.tokens and one.seconds > 0 and one.running >= 1:
-                self._take(one.running, one.prompts / one.seconds, one.tokens / one.seconds / one.running)
+                rate = one.tokens / one.seconds / one.running
+                self._take(_Row(one.running, one.prompts / one.seconds, one.cache, rate))
 
-    def _take(self, running: float, prompts: float, rate: float) -> None:
+    def _take(self, row: _Row) -> None:
         settings = self._settings
         flags = []
         for ring in (self._past, self._saved):
-            like = ring.alike(running, prompts, settings) if ring is not None else np.zeros(0)
+            like = ring.alike(row, settings) if ring is not None else np.zeros(0)
             if len(like) >= settings.least:
                 low, median = np.quantile(like, (settings.low, 0.5))
-                flags.append(rate < min(low, settings.ratio * median))
+                flags.append(row.rate < min(low, settings.ratio * median))
                 self._usual.append(float(median))
         if flags:
             self._low.append(any(flags))
-        self._recent.append((running, prompts, rate))
+        self._recent.append(row)
         if len(self._recent) > settings.recent:
             oldest = self._recent.popleft()
             # What is slow now must not become what is usual.
             if self._kind in (SpeedKind.USUAL, SpeedKind.UNKNOWN):
-                self._past.add(*oldest)
+                self._past.add(oldest)
         self._kind = self._judge()
 
     def _judge(self) -> SpeedKind:
@@ -183,7 +199,7 @@ class Speed:
     def view(self) -> SpeedView:
         """What the intervals so far say."""
         settings = self._settings
-        recent = [rate for _, _, rate in self._recent]
+        recent = [row.rate for row in self._recent]
         now = float(np.median(recent)) if recent else None
         usual = float(np.median(list(self._usual))) if self._usual else None
         flags = list(self._low)[-settings.recent :]
