@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import sys
-import textwrap
 import uuid
 from pathlib import Path
 
@@ -52,6 +50,9 @@ def _hung(text: str) -> str:
     """For a person at a screen; in a log or a pipe one line stays one."""
     if not sys.stderr.isatty():
         return text
+    import shutil  # 1 MB that a watch, which writes to a log, does without
+    import textwrap
+
     columns = shutil.get_terminal_size().columns
     lines = []
     for line in text.split("\n"):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from statistics import median
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.engine_series import Point
+from rankmuster.diagnose.middle import median
 from rankmuster.model.engine import EngineStream
 
 SECONDARY = ("prompt", "prefill")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from statistics import median
 
 import numpy as np
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.memo import once
+from rankmuster.diagnose.middle import median
 from rankmuster.model.hardware import GpuTrack
 
 

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
 
-from rankmuster.evidence import folder, text
+from rankmuster.evidence import text
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
-from rankmuster.evidence.packed_stream import Allowance
 from rankmuster.evidence.plain_bytes import plain
 from rankmuster.evidence.readers import all_readers
-from rankmuster.evidence.unpack import unpack
 from rankmuster.model.instance import ManifestFacts
 from rankmuster.model.problem import Problem, ProblemKind
 
@@ -63,6 +61,11 @@ def load(path: Path) -> Evidence:
     Raises folder.EvidenceMissing, EvidenceEmpty, EvidenceForbidden, or EvidenceUnreadable for a single file of which
     nothing can be used; whatever else is wrong becomes a Problem.
     """
+    # Loaded where files are read: a watch judges what it has seen itself, and keeps no archives' formats in memory.
+    from rankmuster.evidence import folder
+    from rankmuster.evidence.packed_stream import Allowance
+    from rankmuster.evidence.unpack import unpack
+
     allowance = Allowance()
     digests: Mapping[str, str] = {}
     gathering = _Gathering(all_readers())

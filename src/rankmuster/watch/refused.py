@@ -4,8 +4,8 @@ for `doubts`, which looks whether files are there."""
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from rankmuster.collect.find.naming import clean
@@ -36,16 +36,31 @@ def objections(config: WatchConfig) -> list[str]:
     return found
 
 
-def doubts(config: WatchConfig) -> list[str]:
-    """What would fail at a stop if it stayed as it is now."""
+def doubts(config: WatchConfig, bundles: Path) -> list[str]:
+    """What would fail at a stop if it stayed as it is now. `bundles`: where the evidence is to go."""
     found = []
+    if config.on_stop.collect and not _can_be_made(bundles):
+        found.append(
+            f"nothing can be written in {bundles}: no evidence of a stop is saved; name another with --bundles"
+        )
     for place, hook in enumerate(config.on_stop.hooks):
         if isinstance(hook, CommandHook):
+            import shutil  # 1 MB, for those who have hooks
+
             if shutil.which(hook.command[0]) is None:
                 found.append(f"on_stop.hooks.{place}: the program {hook.command[0]} is not there, or may not be run")
         elif hook.header_file is not None and not os.access(hook.header_file, os.R_OK):
             found.append(f"on_stop.hooks.{place}: the header_file {hook.header_file} is not there, or may not be read")
     return found
+
+
+def _can_be_made(folder: Path) -> bool:
+    """Whether it is there and may be written, or may be made where the first of its parents is."""
+    try:
+        there = next(one for one in (folder, *folder.parents) if one.exists())
+        return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    except (OSError, StopIteration):
+        return False
 
 
 def _given(config: WatchConfig) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import threading
@@ -66,6 +65,8 @@ class Ran:
 
 def find_program(name: str) -> str | None:
     """The path of a program on PATH or in the usual system folders."""
+    import shutil  # with every format of archives, 1 MB that a watch does without
+
     return shutil.which(name) or shutil.which(name, path=os.pathsep.join(SYSTEM_FOLDERS))
 
 
