@@ -335,11 +335,15 @@ def test_a_start_that_no_plane_shows_is_no_answer(world: World) -> None:
 def test_notes_of_the_search_are_told_once_and_the_newest_are_shown(world: World) -> None:
     run = Run(world)
     for number in range(MOST_TOLD_NOTES + MOST_NOTES):
-        world.changes += [Changes(notes=(f"pid {number} cannot be seen", "no GPU"))] * 2
+        of = "".join(chr(ord("a") + int(digit)) for digit in str(number))
+        notes = (f"{number} of {of} (pids {number}, {number + 1}) cannot be seen", "no GPU", f"no process {number}")
+        world.changes += [Changes(notes=notes)] * 2
         run.looks(2)
-    assert run.kept.snapshots[-1].watcher.notes == (f"pid {number} cannot be seen", "no GPU")
-    assert [told.text for told in run.told].count("pid 7 cannot be seen") == 1
-    assert [told.text for told in run.told].count("no GPU") == 1
+    assert run.kept.snapshots[-1].watcher.notes == notes
+    told = [told.text for told in run.told if told.event == "note"]
+    assert len(told) == MOST_TOLD_NOTES + MOST_NOTES + 2
+    assert told.count("no GPU") == 1
+    assert told.count("no process 0") == 1
 
 
 def test_of_an_earlier_stops_evidence_it_is_said_that_it_is_old(world: World) -> None:

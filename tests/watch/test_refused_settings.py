@@ -55,7 +55,6 @@ def test_what_can_never_work_is_refused_with_its_place(text: str, told: str) -> 
 )
 def test_what_can_work_is_not(text: str) -> None:
     assert said(text) == []
-    assert doubts(WatchConfig()) == []
 
 
 def test_hooks_that_would_fail_at_a_stop_are_doubted_at_the_start(tmp_path: Path) -> None:
@@ -68,4 +67,14 @@ def test_hooks_that_would_fail_at_a_stop_are_doubted_at_the_start(tmp_path: Path
         f"{{kind: webhook, url: 'https://h/', header_file: {there}}}]}}",
         "watch.yaml",
     )
-    assert [text.partition(":")[0] for text in doubts(config)] == ["on_stop.hooks.0", "on_stop.hooks.2"]
+    assert [text.partition(":")[0] for text in doubts(config, tmp_path)] == ["on_stop.hooks.0", "on_stop.hooks.2"]
+
+
+def test_a_folder_that_cannot_be_is_doubted_where_evidence_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    config = WatchConfig()
+    assert doubts(config, tmp_path / "new" / "folder") == []
+    for folder in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/1/stops")):
+        (doubt,) = doubts(config, folder)
+        assert "--bundles" in doubt
+        assert doubts(read("on_stop: {collect: false}", "watch.yaml"), folder) == []

@@ -6,6 +6,7 @@ itself waits for nobody longer than a part of its period.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -43,7 +44,10 @@ MOST_NOTES = 32
 """In a snapshot: more than that nobody reads."""
 
 MOST_TOLD_NOTES = 256
-"""Of the search that are remembered, so that each is told once: some name pids, and a watch runs for months."""
+"""Of the search that are remembered, so that each is told once in a watch of months."""
+
+_NUMBERS = re.compile(r"\d[\d, ]*")
+"""Pids and how many they are: a note that differs in nothing else is not told again at each search."""
 
 WORST = (Progress.STOPPED, Progress.SLOW, Progress.UNKNOWN, Progress.STARTING, Progress.DRAINING, Progress.ADVANCING)
 """Of several instances' states the first of these speaks for the node."""
@@ -119,7 +123,7 @@ class Agent:
         self._watched: dict[str, Watched] = {}
         self._stop_at: dict[str, float] = {}
         self._notes: tuple[str, ...] = ()
-        self._told_notes: dict[str, None] = {}  # those that were said last come last
+        self._told_notes: dict[str, None] = {}  # without their numbers; those that were said last come last
         self._footprint = Footprint(parts.clock)
         self._started = parts.unix_now()
         self._nobody_told = False
@@ -255,11 +259,13 @@ class Agent:
     def _changed(self, changes: Changes) -> None:
         parts = self._parts
         self._notes = changes.notes
+        earlier = set(self._told_notes)
         for note in changes.notes:
-            if note not in self._told_notes:
+            kind = _NUMBERS.sub("#", note)
+            if kind not in earlier:
                 self._tell(Severity.NOTE, "", "note", note)
-            self._told_notes.pop(note, None)
-            self._told_notes[note] = None
+            self._told_notes.pop(kind, None)
+            self._told_notes[kind] = None
         for note in list(self._told_notes)[:-MOST_TOLD_NOTES]:
             del self._told_notes[note]
         for target in changes.appeared:

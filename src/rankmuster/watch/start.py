@@ -44,11 +44,11 @@ def run(config: WatchConfig, tell: Callable[[Told], None], wake: Event, seconds:
     def note(text: str) -> None:
         tell(Told(time.time(), Severity.NOTE, "", "note", text))
 
-    for doubt in doubts(config):
-        note(doubt)
     # Absolute: collections and diagnoses are run in another working folder.
     state = (config.state or default_state_folder()).absolute()
     bundles = (config.on_stop.bundles or (state / "stops" if config.state else default_bundle_folder())).absolute()
+    for doubt in doubts(config, bundles):
+        note(doubt)
     sinks: list[Sink] = [StateSink(state, note, stays=seconds is not None)]
     if config.listen is not None:
         sinks.append(_exporter(config.listen, note))
