@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import threading
 import time
@@ -21,7 +22,12 @@ HEAD = 65_536
 Take = Callable[[bytes], None]
 """Given each piece of a page in turn."""
 
-_HEADERS = {"Accept": "text/plain;version=0.0.4, */*;q=0.1", "Accept-Encoding": "identity", "Connection": "close"}
+_HEADERS = {
+    "Accept": "text/plain;version=0.0.4, */*;q=0.1",
+    "Accept-Encoding": "identity",
+    "Cache-Control": "no-cache",
+    "Connection": "close",
+}
 
 
 class Unanswered(Exception):
@@ -36,13 +42,16 @@ class Unanswered(Exception):
 class Page:
     """`body`: at most MAX_BODY of it, of a page that was poured at most HEAD; `cut`: whether there was more.
 
-    `encoding`: how it is packed although it was asked for as it is ("gzip"), else empty.
+    `encoding`: how it is packed although it was asked for as it is ("gzip"), else empty. `age`: seconds that a cache
+    has had it, by its own word (RFC 9111, section 5.1); `date`: when the server wrote it, as it says that.
     """
 
     status: int
     body: bytes
     cut: bool
     encoding: str = ""
+    age: int = 0
+    date: str = ""
 
 
 class Hold:
@@ -168,7 +177,10 @@ def _once(parts: SplitResult, end: float, take: Take | None, hold: Hold | None) 
             raise Unanswered(f"the answer broke off after {size} bytes, {answer.length} before its end")
         encoding = (answer.getheader("Content-Encoding") or "").strip().lower()
         encoding = "" if encoding == "identity" else encoding
-        return Page(answer.status, body[:MAX_BODY], size > MAX_BODY, encoding), location
+        age, date = (answer.getheader("Age") or "").strip(), (answer.getheader("Date") or "").strip()
+        # A count of at most nine digits; whatever else stands there tells nothing.
+        told = int(age) if re.fullmatch(r"[0-9]{1,9}", age) else 0
+        return Page(answer.status, body[:MAX_BODY], size > MAX_BODY, encoding, told, date), location
     except ConnectionRefusedError as error:
         raise Unanswered("nobody listens there", refused=True) from error
     except (OSError, http.client.HTTPException, ValueError) as error:

@@ -74,7 +74,9 @@ class EngineSignal:
 
     name = "engine"
     plane = Plane.ENGINE
-    blind_to = "which rank is at fault; work that no counter shows before a request ends; a page that is cached"
+    blind_to = (
+        "which rank is at fault; work that no counter shows before a request ends; a cache's page that does not say so"
+    )
 
     def __init__(
         self,

@@ -26,6 +26,12 @@ SPARE_SECONDS = 0.2
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses that may be others a moment later."""
 
+OLDEST_AGE = 1
+"""Seconds that a cache may have had a page: they come in whole ones."""
+
+SAME_DATE_SECONDS = 2.5
+"""From here on two answers that were written in the same second by their `Date` are one answer, kept by a cache."""
+
 DRAINED = (
     "it is not asked, for TensorRT-LLM's iteration statistics are taken away by every read; give the address of its "
     "/prometheus/metrics (trtllm-serve with return_perf_metrics: true)"
@@ -70,6 +76,7 @@ class Server:
         self._unix_now = unix_now
         self._page_seconds = page_seconds
         self._answering: str | None = None
+        self._dates: dict[str, tuple[str, float]] = {}  # of each address, and when it was first seen
         self._lock = threading.Lock()
         self._hold: Hold | None = None
         self._closed = False
@@ -130,11 +137,28 @@ class Server:
         wrong = metrics_page.problem(page)
         if wrong is not None:
             return wrong, page.status in PASSING
+        cached = self._cached(url, page, begun)
+        if cached is not None:
+            return cached, False
         filtered = page_filter.done()
         if filtered.overflow:
             return "it has more samples of an engine's series than any engine has; the page is not believed", False
         half = (ended - begun) / 2
         return Answer(ended - half, unix - half, filtered), False
+
+    def _cached(self, url: str, page: Page, asked: float) -> str | None:
+        """Why a page is of earlier: what stands on it has not stood still."""
+        if page.age > OLDEST_AGE:
+            return f"a cache answers with a page that is {page.age} s old; give the server's own address"
+        date, since = self._dates.get(url, ("", asked))
+        if not page.date or page.date != date:
+            self._dates[url] = (page.date, asked)
+        elif asked - since >= SAME_DATE_SECONDS:
+            return (
+                f"the answer was written {asked - since:.0f} s ago by its own word (Date: {date}), as one from a cache "
+                "is; give the server's own address"
+            )
+        return None
 
     def close(self) -> None:
         """Ends the request that is on; nothing is asked any more. From any thread."""
