@@ -267,6 +267,8 @@ def test_other_processes_of_an_instance_leave_its_signals_in_place(world: World)
     run.looks(1)
     assert world.retargeted == ["a"]
     assert not world.closed
+    (plane,) = [one for one in run.kept.snapshots[-1].instances[0].planes if one.plane is Plane.HARDWARE]
+    assert (plane.state, plane.note) == (PlaneState.BLIND, "no NVIDIA driver here")  # said once, and still so
     elsewhere = replace(again, metrics_urls=("http://127.0.0.1:9/metrics",))
     world.changes.append(Changes((elsewhere,), changed=(elsewhere,)))
     run.looks(1)

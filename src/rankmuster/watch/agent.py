@@ -307,6 +307,8 @@ class Agent:
         watched, builder = self._watched[target.name], self._parts.builder
         before = watched.target
         watched.restarted(target)
+        for declined in self._declined.values():  # the node's signals say it once
+            watched.take(declined)
         kept = self._crew.of(target.name)
         if builder.servers(before) != builder.servers(target) or bool(before.processes) != bool(target.processes):
             self._begin(target)

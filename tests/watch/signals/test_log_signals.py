@@ -251,6 +251,21 @@ def test_one_file_that_is_none_among_others_is_said_once(writer: Writer, tmp_pat
     signal.close()
 
 
+def test_files_of_the_configuration_that_are_not_there_are_noted_though_others_speak(
+    writer: Writer, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    misspelt = tmp_path / "engin.log"
+    signal = _signal(writer.process(1), tmp_path=tmp_path, files=[misspelt, tmp_path / "fifo"])
+    assert any(isinstance(one, Heard) for one in polled(signal))
+    notes = " | ".join(signal.notes)
+    assert f"{misspelt} is not there" in notes
+    assert "fifo" in notes
+    misspelt.touch()
+    polled(signal)
+    assert str(misspelt) not in " | ".join(signal.notes)
+
+
 def test_a_search_without_time_gives_up_nothing(writer: Writer, tmp_path: Path) -> None:
     signal = _signal(writer.process(1), tmp_path=tmp_path)
     polled(signal)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.logs.sources import bundle_path, identity
@@ -37,6 +38,10 @@ LEAST_EACH = 64 << 10
 """Bytes of one file at one look however many there are: some 500 lines."""
 MOST_SEARCH_SECONDS = 6 * 3600.0
 """Between two searches in which files did not let themselves be looked at: each leaves threads behind."""
+
+MOST_NOTES = 8
+CONFIGURED = Path("/")
+"""The root of files that the configuration names: they are asked for, and others are only guessed at."""
 
 
 @dataclass(eq=False)
@@ -87,6 +92,7 @@ class LogSignal:
         self._first = True
         self._declined: str | None = None
         self._grumbled: set[str] = set()
+        self._notes: tuple[str, ...] = ()
         self._patience = Patience()
         self._stuck_searches = 0  # in a row
         self._closed = threading.Event()
@@ -98,6 +104,12 @@ class LogSignal:
     def files(self) -> tuple[str, ...]:
         """What is followed now, for people."""
         return tuple(one.follower.source.said for one in self._followed)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which files could not be read at the last poll although others were, and which of the configuration's are
+        not there."""
+        return self._notes
 
     def retarget(self, target: Target | None) -> None:
         """The instance has other processes now: its files are looked for at the next poll."""
@@ -254,6 +266,12 @@ class LogSignal:
             self._due = min(self._due, now + AGAIN_SECONDS)  # others may have the same file open
         heard = any(news.present and news.trouble is None for _, news in done.results)
         if not last:
+            missing = [
+                f"{one.follower.source.said} is not there"
+                for one, news in done.results
+                if not news.present and news.trouble is None and one.follower.source.root == CONFIGURED
+            ]
+            self._notes = tuple(dict.fromkeys((*trouble, *missing)))[:MOST_NOTES]
             self._tell(heard, lines, trouble, which if done.results else (), said)
         if passed:
             more = f" and {len(passed) - 3} more" if len(passed) > 3 else ""
