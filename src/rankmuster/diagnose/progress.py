@@ -75,7 +75,7 @@ def _assess(context: Context, findings: list[Finding]) -> ProgressView:
     if any(f.accusation and f.accusation.stop and f.plane in (Plane.FLIGHT, Plane.RAS) for f in findings):
         return ProgressView(Progress.STOPPED, False, (Plane.FLIGHT,), "ranks wait and nothing else moves", notes)
     reason = "no plane shows work that moves, waits or is absent"
-    if engine is not None:
+    if engine is not None and engine.moves is Moves.UNCLEAR:
         reason = f"{reason}; {engine.text}"
     return ProgressView(Progress.UNKNOWN, False, (), reason, notes)
 

@@ -136,6 +136,17 @@ def test_scrapes_that_fail_one_by_one_and_for_minutes(plane: Plane) -> None:
     assert instance.watched.states <= {Progress.ADVANCING, Progress.UNKNOWN}
 
 
+def test_what_is_lost_from_sight_is_told_with_the_reason() -> None:
+    instance = Instance(ENGINE)
+    instance.work(10)
+    for _ in range(10):
+        instance(None)
+    told = instance.watched.judged[-1]
+    assert (told.state, instance.watched.events) == (Progress.UNKNOWN, ["lost sight"])
+    assert "no answer within 2 s" in told.reason
+    assert "advanced" not in told.reason
+
+
 def test_counters_that_begin_anew_while_requests_wait() -> None:
     instance = Instance(ENGINE)
     instance.work()

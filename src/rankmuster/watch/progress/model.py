@@ -61,6 +61,9 @@ class Judgement:
 FALLS = DIAGNOSE.most_resets + 1
 """Falls of counters within a window that are too many to be restarts."""
 
+MOST_QUIET = 3
+"""Planes that a reason names with why they do not tell; the view has all."""
+
 AT_WORK = (Progress.ADVANCING, Progress.IDLE, Progress.SLOW)
 
 
@@ -209,6 +212,9 @@ class ProgressModel:
         if said is Progress.SLOW:
             # Over a window of two minutes a change of load looks the same: `speed` has an hour to compare with.
             return Progress.ADVANCING, view.reason
+        if said is Progress.UNKNOWN and view.quiet_planes:
+            told = (f"{one.plane.value}: {one.note}" for one in view.quiet_planes[:MOST_QUIET])
+            return said, "; ".join((view.reason, *told))
         return said, view.reason
 
     def _starting(self, now: float, view: LookResult) -> str | None:
