@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from build_snapshots import VIEW, shown, snapshot
 
+from rankmuster.metrics.declared import INSTANCE
 from rankmuster.metrics.registry import Registry
 from rankmuster.model.fault import Progress
 from rankmuster.model.plane import Plane, PlaneState
@@ -176,3 +177,13 @@ def test_the_processor_time_of_the_watch_never_falls(cpu: tuple[float, ...]) -> 
         now = shown(registry, "rankmuster_watch_cpu_seconds_total")[""]
         assert now >= before
         before = now
+
+
+def test_of_more_instances_than_there_are_labels_the_stopped_one_is_shown() -> None:
+    """A stop must not be hidden by whoever comes after it in the alphabet."""
+    views = [replace(VIEW, name=f"llm-{number:03}") for number in range(INSTANCE.most + 30)]
+    registry = filled(
+        snapshot(1000.0, *views), snapshot(1005.0, *views[:-20], replace(STOPPED, name=views[-20].name), *views[-19:])
+    )
+    others = shown(registry, "rankmuster_instance_state", llm_instance="other")
+    assert {state for state, value in others.items() if value} == {"stopped"}

@@ -34,6 +34,17 @@ STUCK = frozenset(
 )
 """States in which a process answers nobody. Once is ordinary: profilers trace, drivers are waited for."""
 
+_URGENCY = (
+    Progress.IDLE,
+    Progress.ADVANCING,
+    Progress.DRAINING,
+    Progress.STARTING,
+    Progress.UNKNOWN,
+    Progress.SLOW,
+    Progress.STOPPED,
+)
+"""The last is the one that matters most."""
+
 
 @dataclass(slots=True)
 class _Seen:
@@ -67,7 +78,8 @@ class LookMetrics:
             self._watch(snapshot, snapshot.watcher)
             for metric in m.OF_LOOKS:
                 self._registry.gauge(metric).clear()
-            for view in snapshot.instances:
+            # Of instances above the bound, which share one label, the one that most needs somebody is shown.
+            for view in sorted(snapshot.instances, key=lambda one: _URGENCY.index(one.state)):
                 self._instance(snapshot, view)
             self._gone(snapshot)
 
