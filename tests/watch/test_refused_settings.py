@@ -78,3 +78,11 @@ def test_a_folder_that_cannot_be_is_doubted_where_evidence_is_wanted(tmp_path: P
         (doubt,) = doubts(config, folder)
         assert "--bundles" in doubt
         assert doubts(read("on_stop: {collect: false}", "watch.yaml"), folder) == []
+
+
+def test_credentials_in_the_address_of_a_page_are_said_to_be_of_no_use(tmp_path: Path) -> None:
+    (doubt,) = doubts(
+        read("engine: {urls: {a: ['http://u:SECRET@h/', 'http://u:SECRET@h2/']}}", "watch.yaml"), tmp_path
+    )
+    assert "not sent" in doubt
+    assert "SECRET" not in doubt

@@ -43,6 +43,8 @@ def doubts(config: WatchConfig, bundles: Path) -> list[str]:
         found.append(
             f"nothing can be written in {bundles}: no evidence of a stop is saved; name another with --bundles"
         )
+    pages = dict.fromkeys(place for place, url in _urls(config) if not place.startswith("on_stop.") and _user(url))
+    found += [f"{place}: the user and password in an address are not sent" for place in pages]
     for place, hook in enumerate(config.on_stop.hooks):
         if isinstance(hook, CommandHook):
             import shutil  # 1 MB, for those who have hooks

@@ -114,7 +114,9 @@ class InstanceView:
     @property
     def shown(self) -> Progress:
         """What the state comes to for an exit status: a start that no plane shows is a guess, and may be a stop."""
-        unseen = self.state is Progress.STARTING and not any(one.state is PlaneState.SPOKE for one in self.planes)
+        # The kernel's log speaks of the node, whatever becomes of the instance.
+        spoke = any(one.state is PlaneState.SPOKE and one.plane is not Plane.KERNEL for one in self.planes)
+        unseen = self.state is Progress.STARTING and not spoke
         return Progress.UNKNOWN if unseen else self.state
 
 

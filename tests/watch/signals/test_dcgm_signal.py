@@ -321,3 +321,15 @@ def test_closing_ends_a_poll_that_goes_on(server):
     thread.join(10)
     assert not thread.is_alive()
     assert list(signal.poll(Deadline.after(1.0))) == []
+
+
+@pytest.mark.parametrize("port", [True, False])
+def test_what_is_secret_in_the_address_is_never_said(server, port):
+    where = server.url.rpartition("/")[0].rpartition(":")[2] if port else str(free_port())
+    signal = DcgmSignal(
+        f"http://user:S3CRET@127.0.0.1:{where}/none?key=S3CRET", "node0", clock=time.monotonic, now=time.time
+    )
+    said = list(signal.poll(Deadline.after(10)))
+    assert reasons(said)
+    assert f"127.0.0.1:{where}/none" in str(said)
+    assert "S3CRET" not in str(said)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.collect.logs.http_get import Hold, Unanswered, pour
-from rankmuster.collect.logs.metrics_page import problem
+from rankmuster.collect.logs.metrics_page import problem, shown
 from rankmuster.model.plane import Plane
 from rankmuster.watch.signals import dcgm_page
 from rankmuster.watch.signals.dcgm_page import Filter, Page, PageGpu, Parser
@@ -52,6 +52,7 @@ class DcgmSignal:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._url = url
+        self._said = shown(url)
         self._host = host
         self._period = period
         self._with_xids = xids
@@ -105,14 +106,14 @@ class DcgmSignal:
         try:
             answer = pour(self._url, min(PAGE_SECONDS, deadline.remaining()), lines.take, hold)
         except Unanswered as error:
-            yield self._fail(f"the DCGM exporter's page {self._url} was not to be had: {error}")
+            yield self._fail(f"the DCGM exporter's page {self._said} was not to be had: {error}")
             return
         lines.end()
         wrong = problem(answer) if answer.status != 404 else "status 404"
         if wrong is None and not lines.series:
             wrong = "no series of DCGM on it"
         if wrong is not None:
-            yield self._fail(f"{self._url} is no page of a DCGM exporter: {wrong}")
+            yield self._fail(f"{self._said} is no page of a DCGM exporter: {wrong}")
             return
         yield from self._page(self._parser.parse(lines.kept))
 
@@ -137,7 +138,7 @@ class DcgmSignal:
                 yield Failed(
                     now,
                     Plane.HARDWARE,
-                    f"the values on {self._url} have not changed for {stood:.0f} s: the exporter serves old ones "
+                    f"the values on {self._said} have not changed for {stood:.0f} s: the exporter serves old ones "
                     "(it, or DCGM behind it, hangs), or its page has neither energy nor power",
                 )
             return
@@ -148,7 +149,7 @@ class DcgmSignal:
         gone = sorted(self._seen - page.gpus.keys())
         if gone:
             told = ", ".join(map(str, gone[:8]))
-            yield Failed(now, Plane.HARDWARE, f"GPU {told} is no longer on {self._url}: DCGM cannot read it any more")
+            yield Failed(now, Plane.HARDWARE, f"GPU {told} is no longer on {self._said}: DCGM cannot read it any more")
         yield from samples
 
     def _sample(self, gpu: PageGpu, now: float, unix: float) -> Said:
@@ -196,15 +197,15 @@ class DcgmSignal:
     def _too_little(self, page: Page) -> str | None:
         """Why what the page has cannot show a stop in time, None where it can."""
         if not any(dcgm_page.UTIL in gpu.values or dcgm_page.ENGINE in gpu.values for gpu in page.gpus.values()):
-            return f"{self._url} has neither {dcgm_page.UTIL} nor {dcgm_page.ENGINE}: nobody sees who waits"
+            return f"{self._said} has neither {dcgm_page.UTIL} nor {dcgm_page.ENGINE}: nobody sees who waits"
         if not any(name in gpu.values for gpu in page.gpus.values() for name in _LINKS):
             return (
-                f"{self._url} says nothing of bytes between GPUs: computing and waiting look the same; add "
+                f"{self._said} says nothing of bytes between GPUs: computing and waiting look the same; add "
                 f"{dcgm_page.NVLINK_TX} and {dcgm_page.NVLINK_RX} to the exporter's counters file (-f)"
             )
         if not any(rates.sees_links for _, rates in self._rates.values()):
             return (
-                f"no link on {self._url} has carried a byte since the watch began: nothing runs, or it does not count "
+                f"no link on {self._said} has carried a byte since the watch began: nothing runs, or it does not count "
                 "there (DCGM issue 149); until one moves nobody sees who waits"
             )
         interval = self.interval
