@@ -33,7 +33,7 @@ class EngineState:
     `last_advance`: when something last did, unix seconds; `advanced_after`: the page before that one, so that it was
     between these two.
     `held_elsewhere`: the only requests there are wait for another instance. `first_request`: nothing has come of it
-    yet, and it has its time.
+    yet, and it has its time. `paused`: on purpose.
     `name`, `identity`: what tells it from other engines of the instance, in words and as `Series` has it.
     `recent`, `before`: step units per second at the end and earlier, None where not enough pages tell.
     `gauges_moved`: gauges changed lately, while the counters stood still (a long prefill does that).
@@ -59,6 +59,7 @@ class EngineState:
     advanced_after: float | None = None
     held_elsewhere: bool = False
     first_request: bool = False
+    paused: bool = False
 
 
 MOST_NAMED = 3
@@ -178,6 +179,7 @@ def _state(context: Context, one: Series, whole: Series | None) -> EngineState:
         points[since - 1].time if advances else None,
         bool(last.load) and not last.own_load,
         frozen < limits.first_step_seconds and not _produced(last),
+        last.paused,
     )
 
 

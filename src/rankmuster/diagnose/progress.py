@@ -11,7 +11,7 @@ from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.engine_state import EngineState, Moves
 from rankmuster.diagnose.finding import Finding, verb
 from rankmuster.diagnose.ras_view import looks_per_communicator, moved
-from rankmuster.diagnose.spin import Doing, Picture, picture, rates
+from rankmuster.diagnose.spin import Doing, Picture, picture, rates, sample_gap
 from rankmuster.model.fault import Phase, Progress
 from rankmuster.model.frameworklog import EngineWatchdog
 from rankmuster.model.plane import Plane
@@ -114,7 +114,12 @@ def _by_engine(
     # Without a stamp nobody knows which was first: it outweighs gauges, and no counter that was seen to move.
     perhaps_timed_out = timed_out or (bool(context.timeouts) and context.first_timeout is None)
     if engine.moves is Moves.STALLED:
-        if moving and _all_that_work(context, seen) and _as_before(context, engine, moving):
+        if (
+            moving
+            and _present(context, engine, moving)
+            and _all_that_work(context, seen)
+            and _as_before(context, engine, moving)
+        ):
             reason = f"{engine.text}, yet bytes move on every GPU: a long prefill or another step without output"
             if len(moving) < len(seen.states):
                 reason = (
@@ -134,6 +139,9 @@ def _by_engine(
         return ProgressView(Progress.STOPPED, True, planes, engine.text, notes, since)
     if stale or timed_out or _ras_stands_since(context, engine):
         return None
+    if frozen and engine.paused:
+        reason = f"{engine.text}, and its GPUs spin without traffic: a weight update may wait for whoever sends it"
+        return ProgressView(Progress.UNKNOWN, False, (Plane.ENGINE,), reason, notes)
     if engine.held_elsewhere and not frozen and not moving:
         return ProgressView(Progress.UNKNOWN, False, (Plane.ENGINE,), engine.text, notes)
     if frozen and engine.moves is Moves.IDLE and engine.last_advance is None and not seen.ranks(Doing.IDLE):
@@ -155,6 +163,14 @@ def _by_engine(
     if engine.moves is Moves.ADVANCING:
         return ProgressView(Progress.ADVANCING, True, (Plane.ENGINE,), engine.text, notes, fresh=engine.fresh)
     return None
+
+
+def _present(context: Context, engine: EngineState, moving: tuple[int, ...]) -> bool:
+    """Whether the samples of these reach the time in which the counters stood, as often as they are taken."""
+    limits = context.limits
+    tracks = [context.tracks[rank] for rank in moving]
+    patience = [max(limits.stall_seconds, limits.late_sample_gaps * sample_gap(track)) for track in tracks]
+    return all(track.time[-1] >= engine.last_page - most for track, most in zip(tracks, patience, strict=True))
 
 
 def _all_that_work(context: Context, seen: Picture) -> bool:

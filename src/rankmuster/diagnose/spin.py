@@ -13,6 +13,9 @@ from rankmuster.diagnose.memo import once
 from rankmuster.diagnose.middle import median
 from rankmuster.model.hardware import GpuTrack
 
+GAP_SAMPLES = 5
+"""Newest samples from which it is told how often a GPU is sampled."""
+
 
 class Doing(str, Enum):
     SPINNING = "spinning"  # a kernel runs all the time and no byte moves on its links
@@ -72,6 +75,11 @@ def rates(track: GpuTrack) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     usable = np.isfinite(steps) & (steps >= 0)
     total = np.where(usable, steps, 0.0).sum(axis=0) / seconds
     return np.where(usable.any(axis=0), total, np.nan)
+
+
+def sample_gap(track: GpuTrack) -> float:
+    """Seconds between two samples, ordinarily: the shortest of the newest intervals, since a failed one doubles it."""
+    return float(np.diff(track.time[-GAP_SAMPLES:]).min()) if len(track.time) > 1 else 0.0
 
 
 @once

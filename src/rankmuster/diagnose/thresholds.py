@@ -74,6 +74,10 @@ class Thresholds:
     hardware_samples: int = 4
     """... in at least so many samples of each GPU."""
 
+    late_sample_gaps: float = 1.5
+    """Of its ordinary intervals between samples, how many a GPU's last one may be old beside a page and still speak of
+    the same time: one that is due comes with the next."""
+
     uneven_busy_percent: float = 85.0
     """SM utilisation of ranks that wait in their kernels for a late one; healthy ones vary together."""
 

@@ -94,7 +94,7 @@ def look(
     """
     limits = settings.thresholds(habit)
     evidence = window.evidence(now)
-    alone = _alone(window, evidence)
+    alone = _alone(window)
     only = _only(window, evidence) if alone else {}
     if alone:
         evidence = Evidence({kind: found for kind, found in evidence.by_type.items() if kind is not GpuTrack})
@@ -150,10 +150,10 @@ def _confidence(verdict: Verdict | None, spoke: tuple[Plane, ...]) -> Confidence
     return Confidence.CONFIRMED if len(spoke) > 1 else Confidence.LIKELY
 
 
-def _alone(window: Window, evidence: Evidence) -> bool:
+def _alone(window: Window) -> bool:
     """Whether the instance has one GPU only: it waits for no peer, and computes without moving a byte."""
     world = window.facts.world_size if window.facts is not None else None
-    return world == 1 or (world is None and len(evidence.of(GpuTrack)) == 1)
+    return world == 1 or (world is None and window.gpus == 1)
 
 
 def _exchanged(context: Context) -> bool:

@@ -88,6 +88,9 @@ class Tracks:
         """Forgets everything."""
         self._held.clear()
 
+    def __len__(self) -> int:
+        return len(self._held)
+
     @property
     def last(self) -> float | None:
         """Monotonic seconds of the newest sample, None without any."""

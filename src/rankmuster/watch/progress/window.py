@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
+from rankmuster.diagnose.spin import sample_gap
 from rankmuster.evidence.bundle import Evidence
 from rankmuster.model.engine import EnginePage
 from rankmuster.model.frameworklog import LogSpan
@@ -182,12 +183,23 @@ class Window:
         """The newest of what each node said of its processes; times are monotonic."""
         return tuple(state for _, state in self._nodes.values())
 
+    @property
+    def gpus(self) -> int:
+        """How many GPUs have been seen lately."""
+        return len(self._tracks)
+
+    def _present(self, track: GpuTrack, at: float) -> bool:
+        """Whether its last sample is no older than what is sampled so often may be. `at`: unix seconds."""
+        often = max(self._settings.period, sample_gap(track))
+        return bool(at - track.time[-1] <= self._settings.stale_looks * often)
+
     def evidence(self, now: float) -> Evidence:
         """The window as `diagnose` reads it."""
         offset = self.clocks.offset or 0.0
         kinds: dict[type, tuple[object, ...]] = {}
         kinds[EnginePage] = tuple(_dated(one.page, one.at + offset) for every in self._pages.values() for one in every)
-        kinds[GpuTrack] = self._tracks.tracks(offset)
+        # What a GPU did until its samples ended says nothing of now, and must neither excuse a stop nor hide one.
+        kinds[GpuTrack] = tuple(one for one in self._tracks.tracks(offset) if self._present(one, now + offset))
         kinds[RasPoll] = tuple(replace(poll, time=unix(at + offset), stamp=None) for at, poll in self._polls)
         kinds[NodeState] = tuple(merged(None, state, offset, self._settings.task_looks) for state in self.nodes())
         if self._facts is not None:
