@@ -355,11 +355,14 @@ def test_of_an_earlier_stops_evidence_it_is_said_that_it_is_old(world: World) ->
     world.moves["a"] = False
     run.looks(6)
     done = Ended(StepEnding.DONE)
-    outcome = StopOutcome(run.answers.notices[0], 1, Path("/stops/a"), done, done, bundle=Path("/stops/a/bundle"))
+    verdict = {"class": "inconclusive", "confidence": None, "summary": "inconclusive: nobody tells"}
+    outcome = StopOutcome(
+        run.answers.notices[0], 1, Path("/stops/a"), done, done, bundle=Path("/stops/a/bundle"), verdict=verdict
+    )
     run.answers.outcomes += [outcome, replace(outcome, repeated=True)]
     run.looks(1)
     first, again = (told.text for told in run.told if told.event == "evidence")
-    assert first.startswith("collect done")
+    assert first == "inconclusive: nobody tells; collect done, diagnose done; /stops/a/bundle"
     assert again.startswith("of an earlier stop")
 
 

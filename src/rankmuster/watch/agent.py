@@ -404,7 +404,8 @@ def _told_of_outcome(outcome: StopOutcome) -> str:
     if verdict:
         sub = f"/{verdict.get('subclass')}" if verdict.get("subclass") else ""
         sure = f" ({verdict.get('confidence')})" if verdict.get("confidence") else ""
-        text = f"{verdict.get('class')}{sub}{sure}: {verdict.get('summary')}; {text}"
+        summary = str(verdict.get("summary")).removeprefix(f"{verdict.get('class')}: ")
+        text = f"{verdict.get('class')}{sub}{sure}: {summary}; {text}"
     if outcome.bundle is not None:
         text += f"; {outcome.bundle}"
     for hook, said in _told_of_hooks(outcome).items():

@@ -107,6 +107,8 @@ def test_what_the_end_of_collect_means(tmp_path: Path) -> None:
     assert collect_ended(Ran(0, 1.0), bundle, 30).text == "done"
     assert collect_ended(Ran(4, 1.0), bundle, 30).text == "done"
     assert collect_ended(Ran(2, 1.0), bundle, 30).ending is StepEnding.PARTIAL
+    assert collect_ended(Ran(2, 1.0), bundle, 30, seen=False).ending is StepEnding.DONE  # its pages are all there is
+    assert collect_ended(Ran(2, 1.0), None, 30, seen=False).ending is StepEnding.FAILED
     assert "several instances run here" in collect_ended(Ran(3, 1.0, said), None, 30).text
     assert collect_ended(Ran(3, 1.0, said), None, 30).ending is StepEnding.FAILED
     assert collect_ended(Ran(0, 1.0), None, 30).ending is StepEnding.FAILED

@@ -88,11 +88,12 @@ def collect(means: Means, notice: StopNotice, folder: Path, lock: int) -> Ended:
         pass_fds=(lock,),
     )
     write_log(folder, "collect", ran, means.unix_now())
-    return collect_ended(ran, find_bundle(folder), deadline + COLLECT_MARGIN)
+    return collect_ended(ran, find_bundle(folder), deadline + COLLECT_MARGIN, seen=bool(notice.pids))
 
 
-def collect_ended(ran: Ran, bundle: Path | None, allowed: float) -> Ended:
-    """What the process's end means. `allowed`: seconds after which it was told to finish."""
+def collect_ended(ran: Ran, bundle: Path | None, allowed: float, *, seen: bool = True) -> Ended:
+    """What the process's end means. `allowed`: seconds after which it was told to finish. `seen`: whether the watch
+    knew of processes; of an instance that is known by its pages alone these and the node's facts are all there is."""
     said = last_words(ran)
     there = f"; {bundle} holds what it had taken" if bundle is not None else "; there is no bundle"
     if ran.problem:
@@ -106,6 +107,9 @@ def collect_ended(ran: Ran, bundle: Path | None, allowed: float) -> Ended:
     if ran.late:
         why = "the watch ended" if ran.hurried else f"it had not ended within {allowed:.0f} s"
         return Ended(StepEnding.TIMED_OUT, f"{why}, and was ended{there}", ran.status, ran.seconds)
+    if ran.status == 2 and bundle is not None and not seen:
+        note = "its pages and the node's own evidence are saved: no process of it is seen here"
+        return Ended(StepEnding.DONE, note, 2, ran.seconds)
     if ran.status == 2 and bundle is not None:
         note = "no process of the instance was found any more: only the node's own evidence is saved"
         return Ended(StepEnding.PARTIAL, note, 2, ran.seconds)
