@@ -25,6 +25,7 @@ from rankmuster.model.verdict import Verdict
 from rankmuster.watch.progress.communicators import CommunicatorSeen, communicators
 from rankmuster.watch.progress.loaded import Interval, load_of, newest
 from rankmuster.watch.progress.settings import WatchSettings
+from rankmuster.watch.progress.suspended import suspended
 from rankmuster.watch.progress.window import Window
 
 EXPECTED = frozenset({Plane.ENGINE, Plane.HARDWARE})
@@ -112,6 +113,14 @@ def look(
     if said is Progress.STOPPED and set(spoke) == {Plane.HARDWARE} and not _exchanged(context):
         said, decisive, verdict, reason = Progress.UNKNOWN, False, None, f"{reason}; {UNMOVED}"
     engine = engine_state.assess(context)
+    held = suspended(window, limits)
+    if held is not None and said is Progress.STOPPED:
+        reason = f"{reason}; {held}"
+    elif held is not None and window.failure(Plane.ENGINE) is not None:
+        # Nobody answers because nobody runs, which is more than a scrape that fails.
+        loaded = bool(_loaded(window))
+        said, decisive, spoke = (Progress.STOPPED if loaded else Progress.UNKNOWN), loaded, (Plane.PLATFORM,)
+        reason = f"{held}; its page does not answer, and showed {'requests' if loaded else 'no request'} the last time"
     facts = window.facts
     offset = window.clocks.offset or 0.0
     return LookResult(
