@@ -57,6 +57,21 @@ def test_one_engine_of_two_that_stops_is_a_stop_and_is_named(pages) -> None:  # 
     assert engines(judged)[other] is Progress.ADVANCING
 
 
+def test_an_engine_that_stopped_and_is_not_seen_any_more_goes_not_on_because_another_does() -> None:
+    """A server whose page hangs once it has stopped. One that is gone for good is forgotten with the window."""
+    watched = Watched(ENGINE_ONLY)
+    for number in range(10):
+        watched(*two_servers(watched.wall, stream("0", 100.0 * number), stream("1", 100.0 * min(number, 6))))
+    assert watched.events == ["stopped"]
+    for number in range(10, 32):
+        judged = watched(*two_servers(watched.wall, stream("0", 100.0 * number)))
+    assert judged.state is Progress.STOPPED
+    for number in range(32, 50):
+        judged = watched(*two_servers(watched.wall, stream("0", 100.0 * number)))
+    assert judged.state is Progress.ADVANCING
+    assert watched.events == ["stopped", "resumed"]
+
+
 def test_an_engine_without_requests_beside_one_that_works_is_idle_and_nothing_has_stopped() -> None:
     watched = Watched(ENGINE_ONLY)
     for number in range(12):

@@ -50,6 +50,11 @@ class Groups:
         """Forgets everything: another incarnation."""
         self._engines.clear()
 
+    def hidden(self, engines: Iterable[EngineState]) -> bool:
+        """Whether an engine that had stopped is not seen at this look, so that nobody knows whether it goes on."""
+        seen = {one.identity for one in engines}
+        return any(held.state is Progress.STOPPED and identity not in seen for identity, held in self._engines.items())
+
     def step(
         self,
         now: float,

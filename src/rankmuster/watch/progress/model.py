@@ -254,7 +254,8 @@ class ProgressModel:
                 self._moving_looks = 0
                 self._stay(state, reason, view)
                 return None
-            self._moving_looks = self._moving_looks + 1 if state in AT_WORK else 0
+            goes_on = state in AT_WORK and not self._groups.hidden(view.engines)
+            self._moving_looks = self._moving_looks + 1 if goes_on else 0
             if self._moving_looks < settings.resume_looks:
                 # Not to see it any more is no sign that it goes on.
                 return None
