@@ -131,6 +131,11 @@ def collecting() -> str:
     return "\n".join(text) + "\n\n"
 
 
+def _change(ratio: dict[str, float]) -> str:
+    """A ratio with its interval as a change in per cent."""
+    return f"{100 * (ratio['value'] - 1):+.2f} % ({100 * (ratio['low'] - 1):+.2f} to {100 * (ratio['high'] - 1):+.2f})"
+
+
 def overhead() -> str:
     """What a collect every 30 s costs a healthy job: docs/measured/overhead-*.json, as the benchmark wrote them."""
     text = [
@@ -144,10 +149,7 @@ def overhead() -> str:
         found = json.loads(path.read_text())
         job, collects = found["job"], found["collects"]["seconds"]
         kind = "CUDA-graph replay" if job["graph"] else "eager, launch-bound"
-        changes = [
-            f"{100 * (one['value'] - 1):+.2f} % ({100 * (one['low'] - 1):+.2f} to {100 * (one['high'] - 1):+.2f})"
-            for one in (found["comparison"]["median"], found["comparison"]["mean"])
-        ]
+        changes = [_change(one) for one in (found["comparison"]["median"], found["comparison"]["mean"])]
         step = statistics.median(window["median_step_ms"] for window in found["windows"])
         text.append(
             f"| {kind}, {job['layers']} all-reduces a step | {found['comparison']['pairs']} | "
@@ -226,6 +228,72 @@ def _stops(rows: list[dict[str, Any]], by: str) -> list[str]:
     return lines
 
 
+def watching_on_gpus() -> str:
+    """The watch beside real jobs on GPUs: docs/measured/watch-drill-*.jsonl, as the drill wrote them."""
+    rows = [
+        json.loads(line)
+        for path in sorted(MEASURED.glob("watch-drill-*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+    faults, controls = [row for row in rows if not row["control"]], [row for row in rows if row["control"]]
+    seconds = sorted(row["seconds"] for row in faults if row["seconds"] is not None)
+    named = [row["naming"] for row in faults]
+    watched = sum(row["watched_seconds"] for row in controls)
+    cpu = [100 * row["cpu_share"] for row in rows if row["cpu_share"] is not None]
+    rss = [row["rss"] / 1e6 for row in rows if row["rss"]]
+    text = [
+        "### On GPUs\n",
+        "`python -m rankmuster.drill watch FAULT... --control NAME... --backend nccl --ranks 2`, with and without "
+        "`--graph`, on a machine with two NVIDIA H200 (32 cores, NCCL 2.28.9, torch 2.11.0+cu130, Python 3.12), "
+        "2026-11-30: a serving loop with requests, chunked prompts and vLLM's page, the real command beside it at its "
+        "defaults, the fault at a random moment of a look. Seconds run from the end of the last step that was finished "
+        "to the state file that says so. Of two ranks nobody has a majority: who sent another operation or size is "
+        "not told, and is not to be.\n",
+        f"{sum(one <= 15 for one in seconds)} of {len(faults)} faults were told within 15 s (p50 "
+        f"{statistics.median(seconds):.1f} s, max {seconds[-1]:.1f} s); the watch itself named the rank in "
+        f"{named.count('right')}, a wrong one in {named.count('wrong')}. {len(controls)} controls over {watched:.0f} s "
+        f"had {sum(len(row['alarms']) for row in rows)} alarms. The watch with its children took {min(cpu):.2f} to "
+        f"{max(cpu):.2f} % of one core and {min(rss):.0f} to {max(rss):.0f} MB.\n",
+        "| fault | job | told after s | named by the watch | verdict on its bundle | right |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in faults:
+        told = "never" if row["seconds"] is None else f"{row['seconds']:.1f}"
+        text.append(
+            f"| {row['name']} | {'CUDA graph' if row['graph'] else 'eager'} | {told} | {row['naming']} | "
+            f"{row['verdict'] or 'not waited for'} | {'yes' if row['right'] else 'NO'} |"
+        )
+    text += ["", "| control | job | seconds | looks in each state | alarms |", "|---|---|---|---|---|"]
+    for row in controls:
+        states = ", ".join(f"{state} {looks}" for state, looks in row["states"].items())
+        text.append(
+            f"| {row['name']} | {'CUDA graph' if row['graph'] else 'eager'} | {row['watched_seconds']:.0f} | {states} "
+            f"| {'; '.join(row['alarms']) or '0'} |"
+        )
+    return "\n".join(text) + "\n\n"
+
+
+def watching_costs() -> str:
+    """What the watch costs the job beside it: docs/measured/watch-overhead-*.json, as the benchmark wrote them."""
+    text = [
+        "### What the watch costs the job\n",
+        "`python benchmarks/watch_overhead.py --backend nccl --ranks 2`: pairs of windows of one job, one with the "
+        "watch and one without, in random order; tokens per second, intervals bootstrapped.\n",
+        "| job | pairs | window s | change of tokens/s | watch: % of a core | MB |",
+        "|---|---|---|---|---|---|",
+    ]
+    for path in sorted(MEASURED.glob("watch-overhead-*.json")):
+        found = json.loads(path.read_text())
+        ratio, watches, pairs = found["tokens"], found["watches"], found["step_time"]["pairs"]
+        kind = "CUDA graph" if found["job"]["graph"] else "eager"
+        text.append(
+            f"| {kind}, {found['job']['layers']} all-reduces a step | {pairs} | {found['window_seconds']:.0f} | "
+            f"{_change(ratio)} | "
+            f"{100 * watches['cpu_share_mean']:.2f} | {watches['rss_mb_max']:.0f} |"
+        )
+    return "\n".join(text) + "\n\n"
+
+
 def timing() -> str:
     """The benchmark's table."""
     command = [sys.executable, str(ROOT / "benchmarks" / "diagnose_cases.py")]
@@ -238,7 +306,15 @@ def timing() -> str:
 
 def main() -> None:
     (ROOT / "docs" / "measured.md").write_text(
-        HEAD + verdicts() + lateness() + collecting() + overhead() + watching() + timing()
+        HEAD
+        + verdicts()
+        + lateness()
+        + collecting()
+        + overhead()
+        + watching()
+        + watching_on_gpus()
+        + watching_costs()
+        + timing()
     )
 
 
