@@ -64,10 +64,10 @@ def test_a_window_takes_what_it_says() -> None:
     with serving(lambda c, r, n: c.sendall(reply(vllm((0, 33), State(tokens=100 + n))))) as url:
         of = signal(f"{url}/metrics")
         window = Window(DEFAULTS)
-        for _ in range(3):
+        for look in range(3):  # pages of one millisecond are one page
             for one in poll(of):
                 assert isinstance(one, Heard)
-                window.feed(one.now, one.unix, one.observation, one.plane)
+                window.feed(one.now + 5.0 * look, one.unix + 5.0 * look, one.observation, one.plane)
     ((kept),) = window.pages.values()
     assert [one.page.streams[0].steps["vllm:generation_tokens_total"] for one in kept] == [101.0, 102.0, 103.0]
 
