@@ -330,6 +330,7 @@ def test_a_start_that_no_plane_shows_is_no_answer(world: World) -> None:
     world.answers = False
     run = Run(world, unnamed="instance")
     assert run.looks(3) is Progress.UNKNOWN
+    assert run.kept.snapshots[-1].instances[0].reason.startswith("first looked at 10 s ago")
     world.answers = True
     assert run.looks(4) is Progress.ADVANCING
 

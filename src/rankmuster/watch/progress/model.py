@@ -229,7 +229,8 @@ class ProgressModel:
         if began is not None and began > now:
             began = self._first_look
         if began is not None and now - began < settings.start_seconds:
-            return f"started {now - began:.0f} s ago, and nothing has come of it yet"
+            how = "started" if view.started_at is not None else "first looked at"  # who began it is not seen everywhere
+            return f"{how} {now - began:.0f} s ago, and nothing has come of it yet"
         return None
 
     def _first_step(self, now: float) -> str | None:
