@@ -28,7 +28,7 @@ from rankmuster.watch.respond.outcome import StopOutcome
 from rankmuster.watch.runner import Crew
 from rankmuster.watch.searching import NODE, Search
 from rankmuster.watch.signals.signal import Counted, Declined, Heard, Said, Signal
-from rankmuster.watch.snapshot import Snapshot, StopView
+from rankmuster.watch.snapshot import InstanceView, Snapshot, StopView
 from rankmuster.watch.watched import Looked, Watched
 
 GRACE = 0.4
@@ -121,6 +121,7 @@ class Agent:
         self._wake = wake
         self._crew = Crew(parts.clock)
         self._watched: dict[str, Watched] = {}
+        self._views: dict[str, InstanceView] = {}  # of the last look at each
         self._stop_at: dict[str, float] = {}
         self._notes: tuple[str, ...] = ()
         self._told_notes: dict[str, None] = {}  # without their numbers; those that were said last come last
@@ -156,13 +157,23 @@ class Agent:
         self._crew.set(NODE, (search, *parts.builder.node()))
 
     def _rest(self, due: float) -> None:
-        """Waits for the next look; what is to be sampled more often than that is asked in between."""
+        """Waits for the next look; where something may have stopped, GPUs are sampled once more in between."""
         clock, between = self._parts.clock, due - self._parts.settings.sample_seconds
-        if between > clock():
+        if between > clock() and any(watched.restless for watched in self._watched.values()):
             self._wake.wait(between - clock())
             if not self._wake.is_set():
-                self._crew.poll(SLACK * self._parts.settings.sample_seconds, 0.0, self._wake)
+                self.glance()
         self._wake.wait(max(due - clock(), 0.0))
+
+    def glance(self) -> None:
+        """Between two looks at everything, one at those that may have stopped, if that shows now."""
+        parts, seconds = self._parts, self._parts.settings.sample_seconds
+        self._crew.poll(SLACK * seconds, GRACE * seconds, self._wake)
+        self._take(self._crew.drain(parts.clock()))
+        now, unix_now = parts.clock(), parts.unix_now()
+        stopped = [one for one in self._watched.values() if one.restless and one.shows_stop(now, unix_now)]
+        if stopped:
+            self._look_at(stopped, now, unix_now)
 
     def tick(self) -> Progress:
         """One look at everything."""
@@ -175,16 +186,24 @@ class Agent:
             self._crew.poll(SLACK * period, GRACE * period, self._wake)
             self._take(self._crew.drain(parts.clock()))
         now, unix_now = parts.clock(), parts.unix_now()
-        draining = self._draining()
         self._standing(now)
-        looks = [self._look(watched, now, unix_now, draining) for watched in self._watched.values()]
-        views = [looked.view for looked in looks]
+        self._look_at(tuple(self._watched.values()), now, unix_now)
+        states = {view.shown for view in self._views.values()}
+        return next((state for state in WORST if state in states), Progress.IDLE if states else Progress.UNKNOWN)
+
+    def _look_at(self, chosen: Iterable[Watched], now: float, unix_now: float) -> None:
+        """Looks at these, and says what there is to be said."""
+        parts, draining = self._parts, self._draining()
+        looks = [self._look(watched, now, unix_now, draining) for watched in chosen]
+        self._views = {name: self._views[name] for name in self._watched if name in self._views}
+        self._views |= {looked.view.name: looked.view for looked in looks}
         cpu, rss = self._footprint.now()
+        period, notes = parts.settings.period, self._said_of_sources()
         snapshot = Snapshot(
             host=parts.host,
             time=unix_now,
-            watcher=self._footprint.view(parts.version, self._started, period, cpu, rss, self._said_of_sources()),
-            instances=tuple(sorted(views, key=lambda view: view.name)),
+            watcher=self._footprint.view(parts.version, self._started, period, cpu, rss, notes),
+            instances=tuple(self._views[name] for name in sorted(self._views)),
         )
         for sink in parts.sinks:
             sink.update(snapshot)
@@ -192,8 +211,6 @@ class Agent:
             for told in looked.told:
                 parts.tell(told)
         self._outcomes()
-        states = {view.shown for view in views}
-        return next((state for state in WORST if state in states), Progress.IDLE if states else Progress.UNKNOWN)
 
     # What was said
 

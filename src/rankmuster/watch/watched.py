@@ -12,6 +12,7 @@ from rankmuster.model.plane import Plane
 from rankmuster.watch.events import Severity, Told
 from rankmuster.watch.progress.look import look
 from rankmuster.watch.progress.model import Event, Judgement, ProgressModel
+from rankmuster.watch.progress.restless import restless, shows_stop
 from rankmuster.watch.progress.settings import WatchSettings
 from rankmuster.watch.progress.snapshot_of import instance_view
 from rankmuster.watch.progress.window import Window
@@ -46,6 +47,7 @@ class Watched:
         self._expected: frozenset[Plane] = frozenset()
         self._declined: dict[Plane, tuple[float, str]] = {}
         self._looks = 0
+        self._restless = False
         self._last: Progress | None = None
         self._well_since: float | None = None  # unix seconds, of this incarnation as far as this watch can tell
 
@@ -94,6 +96,17 @@ class Watched:
         self.target = target
         self._declined.clear()
 
+    @property
+    def restless(self) -> bool:
+        """Whether the last look gave reason to sample again before the next."""
+        return self._restless
+
+    def shows_stop(self, now: float, unix_now: float) -> bool:
+        """Whether what was said since the last look shows a stop by itself; without counting as a look."""
+        self._window.advance(now, unix_now)
+        expected = frozenset(plane for plane in self._expected if plane not in self._declined)
+        return shows_stop(look(self._window, self._settings, now, habit=self._model.habit, expected=expected))
+
     def look(self, now: float, unix_now: float, *, draining: bool, last_stop: StopView | None) -> Looked:
         """Judges what was said up to `now` (monotonic seconds; `unix_now`: the wall clock read with it)."""
         began = time.process_time()
@@ -101,6 +114,7 @@ class Watched:
         self._window.advance(now, unix_now)
         view = look(self._window, self._settings, now, habit=self._model.habit, expected=expected)
         judgement = self._model.step(now, view, draining)
+        self._restless = restless(view, judgement, self._settings.thresholds(self._model.habit))
         self._looks += 1
         if judgement.event in (Event.RESTARTED, Event.GONE):
             self._well_since = None

@@ -21,6 +21,7 @@ from rankmuster.model.ras import RasPoll
 from rankmuster.model.stamp import StampKind
 from rankmuster.watch.progress.look import look
 from rankmuster.watch.progress.model import Event, Judgement, ProgressModel
+from rankmuster.watch.progress.restless import restless, shows_stop
 from rankmuster.watch.progress.settings import DEFAULTS, WatchSettings
 from rankmuster.watch.progress.tracks import COLUMNS
 from rankmuster.watch.progress.window import Window
@@ -46,16 +47,41 @@ class Judged:
 
 
 def replay(looks: Iterable[Moment], expected: frozenset[Plane], settings: WatchSettings = DEFAULTS) -> Iterator[Judged]:
-    """Judges look after look."""
+    """Judges look after look. Samples of the time between two looks are there where the look before gave reason."""
     window, model = Window(settings), ProgressModel(settings)
+    anxious = False
     for moment in looks:
-        for observation in moment.observations:
+        between, observations = _halves(moment, settings.period)
+        if between and anxious:
+            wall = float(between[-1].time[-1])
+            at = moment.now - (moment.unix - wall)
+            for track in between:
+                window.feed(at, wall, track)
+            window.advance(at, wall)
+            view = look(window, settings, at, habit=model.habit, expected=expected)
+            if shows_stop(view):
+                yield Judged(at, model.step(at, view))
+        for observation in observations:
             window.feed(moment.now, moment.unix, observation)
         for plane in moment.failures:
             window.fail(moment.now, plane, "no answer")
         window.advance(moment.now, moment.unix)
         view = look(window, settings, moment.now, habit=model.habit, expected=expected)
-        yield Judged(moment.now, model.step(moment.now, view))
+        judged = model.step(moment.now, view)
+        anxious = restless(view, judged, settings.thresholds(model.habit))
+        yield Judged(moment.now, judged)
+
+
+def _halves(moment: Moment, period: float) -> tuple[list[GpuTrack], list[object]]:
+    """Samples of between this look and the one before, and everything else."""
+    between: list[GpuTrack] = []
+    others: list[object] = []
+    for one in moment.observations:
+        if isinstance(one, GpuTrack) and moment.unix - float(one.time[-1]) > period / 4:
+            between.append(one)
+        else:
+            others.append(one)
+    return between, others
 
 
 @dataclass(frozen=True, slots=True)
