@@ -17,6 +17,11 @@ DUMP_LEAD = 1.0
 """Seconds before a dump is announced in which it may have slowed the job already."""
 
 
+def follows_arrivals(counter: str) -> bool:
+    """Whether a counter says more of what came in than of what was computed."""
+    return any(part in counter for part in SECONDARY)
+
+
 def rates(context: Context, points: Sequence[Point]) -> tuple[float | None, float | None]:
     """Rate at the end and before, of the counter that held up best; ramp-up and stacked dumps left out.
 
@@ -42,7 +47,7 @@ def rates(context: Context, points: Sequence[Point]) -> tuple[float | None, floa
     third = max(len(kept) // 3, 2)
     best: tuple[float, float] | None = None
     names = list(points[-1].stream.steps)
-    names = [name for name in names if not any(part in name for part in SECONDARY)] or names
+    names = [name for name in names if not follows_arrivals(name)] or names
     for name in names:
         found = []
         for seconds, running, one, other in kept:

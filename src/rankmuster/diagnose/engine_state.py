@@ -128,7 +128,9 @@ def _liveliest(points: Sequence[Point]) -> str:
     first, last = points[0].stream, points[-1].stream
     for before, after in ((first.steps, last.steps), (first.ends, last.ends)):
         if after:
-            return max(after, key=lambda name: abs(after[name] - before.get(name, after[name])))
+            moved = {name: abs(value - before.get(name, value)) for name, value in after.items()}
+            # Tokens that were generated say more than prompts that were taken in, of those that moved and of the rest.
+            return max(moved, key=lambda name: (moved[name] > 0, not engine_rates.follows_arrivals(name), moved[name]))
     return "its counters"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rankmuster.diagnose.engine_rates import SECONDARY
+from rankmuster.diagnose.engine_rates import follows_arrivals
 from rankmuster.diagnose.engine_series import changed, grew
 from rankmuster.model.engine import EngineStream
 from rankmuster.watch.progress.window import Loaded
@@ -79,7 +79,7 @@ def _interval(
         if key in old
     )
     tokens = None if fell else _produced(risen)
-    prompts = max((v for key, v in risen.items() if any(part in key for part in SECONDARY)), default=0.0)
+    prompts = max((v for key, v in risen.items() if follows_arrivals(key)), default=0.0)
     advanced = grew(earlier, stream)
     stirred = changed(earlier.gauges, stream.gauges)
     seconds = last.at - before.at
@@ -98,4 +98,4 @@ def _produced(risen: Mapping[str, float]) -> float | None:
         for key, value in risen.items():
             if part in key and "tokens" in key:
                 return value
-    return max((value for key, value in risen.items() if not any(part in key for part in SECONDARY)), default=None)
+    return max((value for key, value in risen.items() if not follows_arrivals(key)), default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rankmuster.diagnose.departed import ENDED
 from rankmuster.model.node import NodeState, NodeTask
 from rankmuster.model.node import TaskLook as Look
 
@@ -24,4 +25,15 @@ def merged(before: NodeState | None, state: NodeState, shift: float, most: int) 
 def _task(task: NodeTask, earlier: tuple[Look, ...], shift: float, most: int) -> NodeTask:
     newer = tuple(replace(look, time=look.time + shift) for look in task.looks)
     known = {look.time: look for look in (*earlier, *newer)}
-    return replace(task, looks=tuple(known[time] for time in sorted(known))[-most:])
+    return replace(task, looks=_newest(tuple(known[time] for time in sorted(known)), most))
+
+
+def _newest(looks: tuple[Look, ...], most: int) -> tuple[Look, ...]:
+    """The last `most`; of a process that has ended also the two between which it did: who went first stays known."""
+    kept = looks[-most:]
+    if kept[0].state not in ENDED:
+        return kept
+    alive = [index for index, look in enumerate(looks) if look.state not in ENDED]
+    if not alive or any(look.state not in ENDED for look in kept):
+        return kept
+    return (*looks[alive[-1] : alive[-1] + 2], *kept[2 - most :])
