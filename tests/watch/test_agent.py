@@ -15,11 +15,13 @@ from rankmuster.model.engine import EnginePage, EngineStream
 from rankmuster.model.fault import Progress
 from rankmuster.model.node import NodeState, NodeTask, TaskLook, TaskState
 from rankmuster.model.plane import Plane, PlaneState
-from rankmuster.watch.agent import MOST_NOTES, MOST_TOLD_NOTES, Agent, Parts
+from rankmuster.watch.agent import Agent
 from rankmuster.watch.events import Severity, Told
 from rankmuster.watch.finding import Changes
+from rankmuster.watch.parts import Parts
 from rankmuster.watch.respond.notice import StopNotice
 from rankmuster.watch.respond.outcome import Ended, HookEnded, StepEnding, StopOutcome
+from rankmuster.watch.roster import MOST_NOTES, MOST_TOLD_NOTES
 from rankmuster.watch.signals.signal import Counted, Declined, Failed, Heard, Said, Signal
 from rankmuster.watch.snapshot import Snapshot, StopView
 

@@ -14,9 +14,10 @@ from rankmuster.model.fault import Progress
 from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.instance import InstanceFacts, ProcessFacts
 from rankmuster.model.plane import Plane
-from rankmuster.watch.agent import Agent, Parts
+from rankmuster.watch.agent import Agent
 from rankmuster.watch.events import Told
 from rankmuster.watch.finding import Changes
+from rankmuster.watch.parts import Parts
 from rankmuster.watch.signals.signal import Heard, Said, Signal
 
 WALL = 1_796_000_000.0

@@ -9,12 +9,13 @@ from threading import Event
 from rankmuster import __version__
 from rankmuster.collect.machine import Machine
 from rankmuster.model.fault import Progress
-from rankmuster.watch.agent import Agent, Parts, Sink
+from rankmuster.watch.agent import Agent
 from rankmuster.watch.build import Signals
 from rankmuster.watch.config import WatchConfig
 from rankmuster.watch.events import Severity, Told
 from rankmuster.watch.export.folders import default_bundle_folder, default_state_folder
 from rankmuster.watch.finding import Finder
+from rankmuster.watch.parts import Parts, Sink
 from rankmuster.watch.progress.settings import WatchSettings
 from rankmuster.watch.refused import doubts, objections
 from rankmuster.watch.respond.responder import Responder
