@@ -9,16 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from rankmuster.diagnose.thresholds import DEFAULTS as DIAGNOSE
 from rankmuster.model.fault import Confidence, Progress
 from rankmuster.model.plane import Plane, PlaneReport
 from rankmuster.model.verdict import Suspect, Verdict
-from rankmuster.watch.progress.exchange import exchanging
 from rankmuster.watch.progress.groups import Groups
 from rankmuster.watch.progress.look import LookResult
 from rankmuster.watch.progress.pauses import Pauses
+from rankmuster.watch.progress.restarts import Restarts
 from rankmuster.watch.progress.settings import DEFAULTS, WatchSettings
 from rankmuster.watch.progress.speed import Speed, SpeedKind, SpeedView
+from rankmuster.watch.progress.starts import Starts
+from rankmuster.watch.progress.wanted import wanted
 from rankmuster.watch.snapshot import GroupView
 
 
@@ -58,12 +59,6 @@ class Judgement:
     groups: tuple[GroupView, ...] = ()
 
 
-FALLS = DIAGNOSE.most_resets + 1
-"""Falls of counters within a window that are too many to be restarts."""
-
-MOST_QUIET = 3
-"""Planes that a reason names with why they do not tell; the view has all."""
-
 AT_WORK = (Progress.ADVANCING, Progress.IDLE, Progress.SLOW)
 
 
@@ -75,6 +70,8 @@ class ProgressModel:
         self._speed = speed if speed is not None else Speed()
         self._pauses = Pauses(settings)
         self._groups = Groups(settings)
+        self._starts = Starts(settings)
+        self._restarts = Restarts(settings.window_seconds)
         self._state = Progress.UNKNOWN
         self._since: float | None = None
         self._reason = "nothing was seen yet"
@@ -86,17 +83,12 @@ class ProgressModel:
         self._looked: float | None = None
         self._seen_incarnation = 0
         self._incarnation = 0
-        self._worked = False  # whether this incarnation has ever produced anything
-        self._first_look: float | None = None  # of this incarnation
-        self._loaded_since: float | None = None
         self._stops = 0
         self._resumed: float | None = None
         self._moving_looks = 0
         self._undecided = 0
         self._gone = False
-        self._moving_since: float | None = None
         self._slow_told = False
-        self._falls: list[float] = []  # when counters fell, the last few
         self._draining_since: float | None = None
 
     @property
@@ -119,13 +111,8 @@ class ProgressModel:
         self._draining_since = (now if self._draining_since is None else self._draining_since) if draining else None
         self._pauses.add(view.intervals)
         self._speed.add(view.intervals)
-        if view.loaded:
-            self._loaded_since = now if self._loaded_since is None else self._loaded_since
-        else:
-            self._loaded_since = None
-        self._worked = self._worked or any(one.worked or one.advanced for one in view.intervals)
-        self._steady(now, view)
-        state, reason = self._wanted(now, view)
+        self._starts.take(now, view)
+        state, reason = wanted(view, starting=self._starts.still(now, view), worked=self._starts.worked)
         moved = self._move(now, state, reason, view)
         told, since, why = self._state, self._since if self._since is not None else now, self._reason
         if self._draining_since is not None and told in AT_WORK:
@@ -154,25 +141,15 @@ class ProgressModel:
 
     def _begin(self, now: float, view: LookResult) -> Event | None:
         """Another incarnation begins anew; so does a server whose counters fell."""
-        first = self._first_look is None
-        fell = max((one.at for one in view.intervals if one.fell), default=None)
-        again = fell is not None and self._falls[-1:] != [fell]
-        if again and fell is not None:
-            recent = [at for at in self._falls if now - at < self._settings.window_seconds]
-            self._falls = [*recent, fell][-FALLS:]
-            # Counters that fall again and again are several servers' under one name, and no restart.
-            again = len(self._falls) < FALLS
+        first = self._incarnation == 0
+        again = self._restarts.take(now, view.intervals)
         other = view.incarnation != self._seen_incarnation
         self._seen_incarnation = view.incarnation
         if not (first or other or again):
             return None
-        if other or first:
-            self._first_look = now
+        self._starts.begin(now, fresh=other or first)
         self._incarnation += 1
         self._groups.clear()
-        self._worked = False
-        self._moving_since = None
-        self._loaded_since = None
         self._resumed = None
         # Counters that fall where nothing lives are a front end that outlives its ranks: they are gone still.
         self._gone = self._gone and not other
@@ -180,63 +157,6 @@ class ProgressModel:
         if self._state is Progress.STOPPED:
             self._enter(now, Progress.UNKNOWN, "it was started again", view)
         return None if first else Event.RESTARTED
-
-    def _steady(self, now: float, view: LookResult) -> None:
-        """Without an engine's counters, work that goes on for long is no warm-up; the loading of weights is none."""
-        if self._worked:
-            return
-        if view.engine_expected or view.progress is not Progress.ADVANCING or not exchanging(view.tracks.values()):
-            self._moving_since = None
-            return
-        self._moving_since = now if self._moving_since is None else self._moving_since
-        self._worked = now - self._moving_since >= self._settings.steady_seconds
-
-    def _wanted(self, now: float, view: LookResult) -> tuple[Progress, str]:
-        """The state that this look speaks for, and why."""
-        if view.gone:
-            return Progress.UNKNOWN, "every process of the instance has ended: there is nothing that could advance"
-        said = view.progress
-        starting = self._starting(now, view)
-        if said is Progress.STOPPED:
-            if starting is not None:
-                return Progress.STARTING, f"{starting}; {view.reason}"
-            return said, view.reason
-        if starting is not None and said is not Progress.IDLE and not (said is Progress.ADVANCING and view.loaded):
-            return Progress.STARTING, starting
-        idle_by_gauges = said is Progress.UNKNOWN and view.spoke == (Plane.ENGINE, Plane.HARDWARE)
-        if idle_by_gauges and self._worked and view.all_spin:
-            # At a start that is a warm-up. Later gauges of engines that set them with each step do not show who waits.
-            return Progress.STOPPED, f"{view.reason}; yet it has worked before: this is no start"
-        if said is Progress.UNKNOWN and any(one.stirred and one.loaded for one in view.intervals):
-            return Progress.ADVANCING, "its gauges change while no counter does: perhaps a long prefill"
-        if said is Progress.SLOW:
-            # Over a window of two minutes a change of load looks the same: `speed` has an hour to compare with.
-            return Progress.ADVANCING, view.reason
-        if said is Progress.UNKNOWN and view.quiet_planes:
-            told = (f"{one.plane.value}: {one.note}" for one in view.quiet_planes[:MOST_QUIET])
-            return said, "; ".join((view.reason, *told))
-        return said, view.reason
-
-    def _starting(self, now: float, view: LookResult) -> str | None:
-        """Why it may still be starting, None where it has worked or had its time."""
-        if self._worked:
-            return None
-        settings = self._settings
-        if view.loaded is not None:
-            # The server answers, which engines do not before they are ready.
-            return self._first_step(now)
-        began = view.started_at if view.started_at is not None else self._first_look
-        if began is not None and began > now:
-            began = self._first_look
-        if began is not None and now - began < settings.start_seconds:
-            how = "started" if view.started_at is not None else "first looked at"  # who began it is not seen everywhere
-            return f"{how} {now - began:.0f} s ago, and nothing has come of it yet"
-        return None
-
-    def _first_step(self, now: float) -> str | None:
-        if self._loaded_since is None or now - self._loaded_since >= self._settings.first_step_seconds:
-            return None
-        return f"its first request is {now - self._loaded_since:.0f} s old, and kernels are compiled for it"
 
     def _move(self, now: float, state: Progress, reason: str, view: LookResult) -> Event | None:
         """From the state it is in to the one that is wanted, with hysteresis."""
