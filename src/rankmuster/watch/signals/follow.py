@@ -11,8 +11,6 @@ shared file system. What rotation does to a file is told by its inode, its size 
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -20,9 +18,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from rankmuster.collect import files_below
-from rankmuster.collect.logs.nccl_files import ROTATED
 from rankmuster.collect.logs.sources import Source, opened
+from rankmuster.watch.signals.follow_names import ABSENT, leads_to, pieces_between, said
 from rankmuster.watch.signals.follow_open import OpenFile, Place
 
 MOST_BYTES = 1 << 20
@@ -106,7 +103,7 @@ class Follower:
             between = self._look()
         except OSError as error:
             between = []
-            trouble = _said(error)
+            trouble = said(error)
         skipped = self._surplus
         for one in [*self._fading, *between, *([self._now] if self._now is not None else [])]:
             try:
@@ -163,7 +160,7 @@ class Follower:
 
     def _look(self) -> list[OpenFile]:
         """Opens what has taken the name since; files that had it in between, oldest first. Raises OSError."""
-        seen = self._named()
+        seen = leads_to(self.source)
         if self._now is not None and seen is not None and seen in (self._now.key, self._seen):
             return []
         if seen is None or (self.source.descriptor and not self._still()):
@@ -176,8 +173,8 @@ class Follower:
             if self._now is not None:
                 self._part()
             # It was there and could not be read: what it held before it can be is of unknown age.
-            self._begin = Begin.START if error.errno in (errno.ENOENT, errno.ESRCH, errno.ENOTDIR) else Begin.END
-            if error.errno in (errno.ENOENT, errno.ESRCH, errno.ENOTDIR):
+            self._begin = Begin.START if error.errno in ABSENT else Begin.END
+            if error.errno in ABSENT:
                 return []
             raise
         self._seen = seen
@@ -194,24 +191,6 @@ class Follower:
             found = back
         self._now, self._begin = found, Begin.START
         return self._between(before, found) if before is not None else []
-
-    def _named(self) -> tuple[int, int] | None:
-        """What the name leads to as seen from here: enough to tell that nothing has changed. Raises OSError."""
-        try:
-            status = os.stat(self.source.root / self.source.path.lstrip("/"))
-        except OSError as error:
-            # An absolute link means another file within the process's own root.
-            if self.source.descriptor or error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP):
-                if error.errno in (errno.ENOENT, errno.ESRCH):
-                    return None
-                raise
-            try:
-                status = files_below.status(self.source.root, self.source.path)
-            except OSError as inner:
-                if inner.errno in (errno.ENOENT, errno.ESRCH, errno.ENOTDIR):
-                    return None
-                raise
-        return (status.st_dev, status.st_ino)
 
     def _opened(self) -> OpenFile:
         with opened(self.source) as reading:
@@ -240,39 +219,15 @@ class Follower:
             self._now, self._seen = None, None
 
     def _between(self, before: OpenFile, after: OpenFile) -> list[OpenFile]:
-        """Rotated pieces that were begun and ended between two looks: written after the one before them."""
-        if self.source.descriptor:
-            return []
-        folder, _, name = self.source.path.rpartition("/")
+        """Pieces that had the name between two looks, the newest few."""
         known = {before.key, after.key, *(one.key for one in self._fading)}
-        found: list[tuple[int, OpenFile]] = []
-        try:
-            last = before.modified()
-            listed = [one for one in files_below.names_in(self.source.root, folder or "/") if one.startswith(name)]
-        except OSError:
-            return []
-        for one in listed:
-            if not ROTATED.fullmatch(one[len(name) :]) or one.endswith(".gz"):
-                continue
-            piece = Source(self.source.root, f"{folder}/{one}", one, uid=self.source.uid)
-            with contextlib.suppress(OSError), opened(piece) as reading:
-                status = os.fstat(reading)
-                key, written = (status.st_dev, status.st_ino), status.st_mtime_ns
-                if key not in known and written >= last:
-                    found.append((written, OpenFile(os.dup(reading), 0, self.read_to.get(key))))
-        found.sort(key=lambda pair: pair[0])
-        for _, surplus in found[:-MOST_FADING]:
+        found = pieces_between(self.source, before, known, self.read_to)
+        for surplus in found[:-MOST_FADING]:
             self._surplus += surplus.size()
             surplus.close()
-        return [one for _, one in found[-MOST_FADING:]]
+        return found[-MOST_FADING:]
 
 
 def following(path: Path, begin: Begin = Begin.END) -> Follower:
     """A file that an operator has named, as seen from here."""
     return Follower(Source(Path("/"), str(path), path.name), begin)
-
-
-def _said(error: OSError) -> str:
-    """`/var/log/kern.log: Permission denied`; Refused says itself why."""
-    name = error.filename if isinstance(error.filename, str) else ""
-    return f"{name}: {error.strerror or error}" if name else str(error.strerror or error)
