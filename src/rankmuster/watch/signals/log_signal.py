@@ -9,19 +9,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
 
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.logs.sources import bundle_path, identity
+from rankmuster.collect.logs.sources import bundle_path
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.target import Target
 from rankmuster.model.frameworklog import LogSpan
 from rankmuster.model.plane import Plane
-from rankmuster.watch.signals.follow import MOST_BYTES, Begin, Follower, News
+from rankmuster.watch.signals.follow import Begin, Follower
 from rankmuster.watch.signals.follow_open import Place
-from rankmuster.watch.signals.log_patience import SECONDS, Patience
+from rankmuster.watch.signals.log_choice import MOST_FILES, distinct
+from rankmuster.watch.signals.log_patience import Patience
 from rankmuster.watch.signals.log_places import Finder, Wanted
+from rankmuster.watch.signals.log_reading import Followed, Reading, read_together
 from rankmuster.watch.signals.log_text import LogText
 from rankmuster.watch.signals.log_wrapped import Unwrapper
 from rankmuster.watch.signals.signal import Declined, Failed, Heard, Said
@@ -30,29 +30,10 @@ SEARCH_SECONDS = 120.0
 """Between two searches: a process that opens another log is rare, and a search of 16 processes takes 10 ms."""
 AGAIN_SECONDS = 15.0
 """The same while there is nothing to follow: logs are made some seconds into a start."""
-MOST_FILES = 64
-"""Followed at once: two a rank of the largest node, and its launchers'."""
-MOST_TOTAL = 2 << 20
-"""Bytes of all files at one look, 70 ms of reading where no line matters; more is passed over, and said."""
-LEAST_EACH = 64 << 10
-"""Bytes of one file at one look however many there are: some 500 lines."""
 MOST_SEARCH_SECONDS = 6 * 3600.0
 """Between two searches in which files did not let themselves be looked at: each leaves threads behind."""
 
 MOST_NOTES = 8
-CONFIGURED = Path("/")
-"""The root of files that the configuration names: they are asked for, and others are only guessed at."""
-
-
-@dataclass(eq=False)
-class _Followed:
-    follower: Follower
-    text: LogText
-    unwrap: Unwrapper
-
-    @property
-    def place(self) -> tuple[str, str]:
-        return str(self.follower.source.root), self.follower.source.path
 
 
 class LogSignal:
@@ -87,7 +68,7 @@ class LogSignal:
         self._machine = machine if machine is not None else Machine()
         self._clock = clock
         self._wall = wall
-        self._followed: list[_Followed] = []
+        self._followed: list[Followed] = []
         self._due = float("-inf")
         self._first = True
         self._declined: str | None = None
@@ -103,7 +84,7 @@ class LogSignal:
     @property
     def files(self) -> tuple[str, ...]:
         """What is followed now, for people."""
-        return tuple(one.follower.source.said for one in self._followed)
+        return tuple(one.said for one in self._followed)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -154,10 +135,10 @@ class LogSignal:
             self._decline(f"{why}, so that no log of it is followed", said)
             return
         places = self._finder(target, self._machine, deadline)
-        chosen, complete = self._distinct(places.wanted, deadline)
+        chosen, complete = distinct(places.wanted, self._patience, deadline)
         kept = {id(wanted): self._of(wanted) for wanted in chosen}
         rest = [one for one in self._followed if one not in kept.values()]
-        keep: list[_Followed] = []
+        keep: list[Followed] = []
         if complete and not places.stuck:
             # Those that are left are read to their ends before others go on with the same files.
             self._leave(rest, deadline, said)
@@ -179,38 +160,16 @@ class LogSignal:
             which = ", ".join(places.stuck[:4])
             said.append(Failed(now, self.plane, f"the files of {which} did not let themselves be looked at in time"))
 
-    def _distinct(self, wanted: Sequence[Wanted], deadline: Deadline) -> tuple[list[Wanted], bool]:
-        """One a file, whoever has it open, and whether all were looked at in time.
-
-        A file that several ranks write to is no one rank's.
-        """
-
-        def look(one: Wanted) -> tuple[int, int] | None:
-            try:
-                return identity(one.source)
-            except OSError:  # not there yet, or not to be read: following says which
-                return None
-
-        done = self._patience.each(list(wanted[: MOST_FILES * 4]), look, deadline)
-        found: dict[object, Wanted] = {}
-        for one, key in done.results:
-            name: object = key if key is not None else (str(one.source.root), one.source.path)
-            if name not in found:
-                found[name] = one
-            elif found[name].source.rank != one.source.rank:
-                found[name] = _of_all(found[name])
-        return list(found.values())[:MOST_FILES], not (done.stuck or done.skipped or deadline.passed)
-
-    def _of(self, wanted: Wanted) -> _Followed | None:
+    def _of(self, wanted: Wanted) -> Followed | None:
         place = (str(wanted.source.root), wanted.source.path)
         rank = wanted.source.rank
         return next((one for one in self._followed if one.place == place and one.follower.source.rank == rank), None)
 
-    def _begun(self, wanted: Wanted, taken: set[str]) -> _Followed:
+    def _begun(self, wanted: Wanted, taken: set[str]) -> Followed:
         begin = Begin.START if wanted.own and not self._first else Begin.END
         taken = taken | {one.text.path for one in self._followed}
         follower = Follower(wanted.source, begin, resume=self._read_to, still=wanted.still)
-        return _Followed(follower, LogText(self._path(wanted, taken), self._readers), Unwrapper())
+        return Followed(follower, LogText(self._path(wanted, taken), self._readers), Unwrapper())
 
     def _path(self, wanted: Wanted, taken: set[str]) -> str:
         source = wanted.source
@@ -221,90 +180,50 @@ class LogSignal:
             number += 1
         return path
 
-    def _leave(self, leaving: Sequence[_Followed], deadline: Deadline, said: list[Said]) -> None:
+    def _leave(self, leaving: Sequence[Followed], deadline: Deadline, said: list[Said]) -> None:
         """Their last lines, and then no more of them."""
         self._read(leaving, deadline, said, last=True)
         self._followed = [one for one in self._followed if one not in leaving]
 
-    def _read(self, which: Sequence[_Followed], deadline: Deadline, said: list[Said], *, last: bool = False) -> None:
+    def _read(self, which: Sequence[Followed], deadline: Deadline, said: list[Said], *, last: bool = False) -> None:
         if not which:
             return
-        most = min(MOST_BYTES, max(MOST_TOTAL // len(which), LEAST_EACH))
-
-        def look(one: _Followed) -> News:
-            return one.follower.last(most) if last else one.follower.poll(most)
-
-        done = self._patience.each(list(which), look, deadline)
+        new = read_together(which, self._patience, deadline, clock=self._clock, wall=self._wall, last=last)
+        said += new.said
         for old in list(self._read_to)[: -4 * MOST_FILES]:
             del self._read_to[old]
-        now, unix = self._clock(), self._wall()
-        trouble = [news.trouble for _, news in done.results if news.trouble is not None]
-        passed: list[str] = []
-        lines = 0
-        for one, news in done.results:
-            skipped = news.skipped
-            data = one.unwrap.take(news.data) if news.data else b""
-            if deadline.passed:
-                skipped, data = skipped + len(data), b""
+        for one in new.read:
             self._read_to.update(one.follower.read_to)
-            if last:
-                one.follower.close()
-            if skipped:
-                passed.append(f"{_size(skipped)} of {one.follower.source.said}")
-            lines += data.count(b"\n")
-            for at, plane, observation in one.text.take(data, now, final=last):
-                said.append(Heard(at, unix - (now - at), observation, plane))
-        for one in done.stuck:
-            one.follower.abandon()
-            self._due = min(self._due, now + AGAIN_SECONDS)
-            trouble.append(f"{one.follower.source.said} did not let itself be read within {SECONDS:g} s")
-        if done.stuck:
-            self._followed = [one for one in self._followed if one not in done.stuck]
-        for one in done.skipped if last else ():
-            one.follower.close()
-        if not all(news.present for _, news in done.results):
-            self._due = min(self._due, now + AGAIN_SECONDS)  # others may have the same file open
-        heard = any(news.present and news.trouble is None for _, news in done.results)
+        if new.stuck or new.absent:  # others may have the same file open
+            self._due = min(self._due, new.at + AGAIN_SECONDS)
+        if new.stuck:
+            self._followed = [one for one in self._followed if one not in new.stuck]
         if not last:
-            missing = [
-                f"{one.follower.source.said} is not there"
-                for one, news in done.results
-                if not news.present and news.trouble is None and one.follower.source.root == CONFIGURED
-            ]
-            self._notes = tuple(dict.fromkeys((*trouble, *missing)))[:MOST_NOTES]
-            self._tell(heard, lines, trouble, which if done.results else (), said)
-        if passed:
-            more = f" and {len(passed) - 3} more" if len(passed) > 3 else ""
-            reason = f"{', '.join(passed[:3])}{more} were passed over: more was written than one look reads"
-            said.append(Failed(now, self.plane, reason))
+            self._notes = tuple(dict.fromkeys((*new.trouble, *new.missing)))[:MOST_NOTES]
+            self._tell(new, which, said)
+        if new.passed:
+            more = f" and {len(new.passed) - 3} more" if len(new.passed) > 3 else ""
+            reason = f"{', '.join(new.passed[:3])}{more} were passed over: more was written than one look reads"
+            said.append(Failed(new.at, self.plane, reason))
 
-    def _tell(self, heard: bool, lines: int, trouble: list[str], looked: Sequence[_Followed], said: list[Said]) -> None:
+    def _tell(self, reading: Reading, which: Sequence[Followed], said: list[Said]) -> None:
         """That the plane was there to be heard, or why not; of single files among others once."""
+        heard, trouble = reading.heard, reading.trouble
         now, unix = self._clock(), self._wall()
         new = [one for one in dict.fromkeys(trouble) if not heard or one not in self._grumbled]
         self._grumbled = {*trouble, *self._grumbled} if len(self._grumbled) < MOST_FILES else set(trouble)
         if new:
             what = "a log cannot be read" if heard else "no log can be read"
             said.append(Failed(now, self.plane, f"{what}: {'; '.join(new[:4])}"))
-        elif not heard and looked:
-            names = ", ".join(dict.fromkeys(one.follower.source.said for one in looked[:3]))
+        elif not heard and reading.read:
+            names = ", ".join(dict.fromkeys(one.said for one in which[:3]))
             said.append(Failed(now, self.plane, f"none of the logs is there (yet, or any more): {names}"))
         elif not heard:
             said.append(Failed(now, self.plane, "no time was left to look at the logs"))
         if heard:
-            said.append(Heard(now, unix, LogSpan(self._folder, None, lines, None, None, None), self.plane))
+            said.append(Heard(now, unix, LogSpan(self._folder, None, reading.lines, None, None, None), self.plane))
 
     def _decline(self, reason: str, said: list[Said]) -> None:
         if reason != self._declined:
             self._declined = reason
             said.append(Declined(self._clock(), self.plane, reason))
-
-
-def _of_all(wanted: Wanted) -> Wanted:
-    return replace(wanted, source=replace(wanted.source, rank=None))
-
-
-def _size(count: int) -> str:
-    return (
-        f"{count >> 20:,} MiB" if count >= 10 << 20 else f"{count >> 10:,} KiB" if count >= 10 << 10 else f"{count} B"
-    )
