@@ -46,8 +46,8 @@ class Reading:
 
     `read`: the logs that let themselves be read. `lines`: how many whole ones were new. `heard`: whether one of them is
     there and has no trouble. `absent`: whether one of them is not there. `missing`: of the configuration's, which are
-    not, a phrase each. `trouble`: why logs were not read, a phrase each. `passed`: how much of which was passed over for
-    its size. `stuck`: given up, since they do not come back.
+    not, a phrase each. `trouble`: why logs were not read, a phrase each. `passed`: how much of which was passed over
+    for its size. `stuck`: given up, since they do not come back.
     """
 
     at: float
