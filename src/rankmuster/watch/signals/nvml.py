@@ -13,10 +13,10 @@ from typing import Any
 
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.model.plane import Plane
+from rankmuster.watch.signals.gpu_answers import Answers
 from rankmuster.watch.signals.gpu_child import FIRST_PAUSE, Child
-from rankmuster.watch.signals.gpu_rows import Rows
 from rankmuster.watch.signals.gpu_xid import Xids
-from rankmuster.watch.signals.signal import Declined, Failed, Heard, Said
+from rankmuster.watch.signals.signal import Declined, Failed, Said
 
 ROUND_SECONDS = 4.0
 """Longest wait for a round within a poll: twice a second each where GPUs hang, and a start of NVML."""
@@ -37,10 +37,6 @@ WELL_SECONDS = 120.0
 
 ABSENT_PAUSE = 60.0
 """Between two looks for a driver on a node that has none: an operator may install it later."""
-
-MOST_XIDS = 32
-"""Told at one poll: a failing GPU repeats itself."""
-
 
 CLOSE_SECONDS = 1.0
 """For a poll to come back after its child was killed."""
@@ -73,15 +69,11 @@ class NvmlSignal:
         self._failing_seconds = failing_seconds
         self._silent_seconds = silent_seconds
         self._child = Child(xids=xids, clock=clock, first_pause=first_pause)
-        self._rows = Rows(host)
         self._xids = Xids("nvml-xid-events", host)
-        self._count: int | None = None  # None: NVML has not started
-        self._heard = self._well = 0.0
+        self._answers = Answers(host, self._xids)
+        self._well = 0.0
         self._why: Failed | Declined | None = None  # no child lives
         self._declined: str | None = None
-        self._failing: dict[int, tuple[float, str]] = {}
-        self._gave: set[int] = set()  # GPUs that have given a sample to this child
-        self._bare: set[int] = set()  # ... and those that answer without telling anything
         self._closed = False
         self._lock = threading.Lock()
         self.xid_gpus: tuple[int, ...] = ()  # GPUs whose Xids NVML tells
@@ -108,7 +100,7 @@ class NvmlSignal:
     @property
     def listed(self) -> tuple[tuple[int, ...], ...]:
         """The processes of each GPU of the node, as NVML numbers them; for `gpu_instance.share_of`."""
-        return self._rows.listed
+        return self._answers.listed
 
     @property
     def child(self) -> int | None:
@@ -163,59 +155,21 @@ class NvmlSignal:
         if problem is not None:
             self._why = self._failed(problem)
             return False
-        self._rows = Rows(self._host)
-        self._count = None
-        self._failing = {}
-        self._gave, self._bare = set(), set()
-        self._heard = self._well = self._child.began
+        self._well = self._child.began
+        self._answers = Answers(self._host, self._xids, self._child.began)
         return True
 
     def _read(self, lines: list[Mapping[str, Any]]) -> Iterator[Said]:
         now, unix = self._clock(), self._now()
-        told = 0
-        samples: list[Said] = []
-        for line in lines:
-            kind, gpu = line.get("kind"), line.get("gpu")
-            self._heard = now
-            if kind == "driver":
-                self._count = _count(line)
-            elif kind == "gpu":
-                self._rows.opened(line)
-                if "error" in line and isinstance(gpu, int):
-                    self._fails(gpu, now, f"NVML says of it: {line['error']}")
-            elif kind == "moving":
-                track = self._rows.sample(line)
-                if track is not None:
-                    samples.append(Heard(now, unix, track, Plane.HARDWARE))
-                if isinstance(gpu, int):
-                    if "error" in line:
-                        self._fails(gpu, now, f"NVML says of it: {line['error']}")
-                    elif track is None and gpu not in self._gave:
-                        self._bare.add(gpu)
-                    elif track is None:
-                        self._fails(gpu, now, "NVML does not tell its utilisation and NVLink bytes any more")
-                    else:
-                        self._gave.add(gpu)
-                        self._failing.pop(gpu, None)
-            elif kind == "slow" and isinstance(gpu, int):
-                self._fails(gpu, now, f"it has not answered {line.get('call')} for {_seconds(line):.0f} s")
-            elif kind == "xid" and told < MOST_XIDS:
-                told += 1
-                at, code = line.get("time"), line.get("code")
-                when = float(at) if isinstance(at, (int, float)) else unix
-                xid = (
-                    self._xids.told(code, str(line.get("bus_id")), when, "told by NVML") if type(code) is int else None
-                )
-                if xid is not None:
-                    samples.append(Heard(now, unix, xid, Plane.KERNEL))
-            elif kind == "xids" and isinstance(line.get("gpus"), list):
-                self.xid_gpus = tuple(index for index in line["gpus"] if isinstance(index, int))
-            elif kind == "unusable":
-                self._unusable(str(line.get("reason")), absent=bool(line.get("absent")))
-        if self._failing:
+        heard = self._answers.take(lines, now, unix)
+        if self._answers.xid_gpus is not None:
+            self.xid_gpus = self._answers.xid_gpus
+        if self._answers.unusable is not None:
+            self._unusable(*self._answers.unusable)
+        if self._answers.failing_since is not None:
             # Not newer than what was heard: the plane as a whole is not silent.
-            yield Failed(now, Plane.HARDWARE, self._told(samples))
-        yield from samples
+            yield Failed(now, Plane.HARDWARE, self._answers.failing(others=len(heard)))
+        yield from heard
 
     def _judge(self, asked: float) -> Iterator[Said]:
         """Whether the child may go on; gives it up otherwise. `asked`: when this poll's round was."""
@@ -227,38 +181,36 @@ class NvmlSignal:
                 yield self._why
         elif child.ended:
             yield self._give_up("the process that asks NVML", ended=True)
-        elif self._count is None:
+        elif self._answers.count is None:
             waited = now - child.began
             reason = f"NVML was asked to start {waited:.0f} s ago and has not answered"
             blocks = f"{reason}; after a GPU fault (Xid 79, 119) the driver blocks, see the kernel log"
             yield self._give_up(blocks) if waited > START_SECONDS else self._failed(reason)
-        elif now - self._heard > self._silent_seconds:
-            yield self._give_up(f"the process that asks NVML has said nothing for {now - self._heard:.0f} s")
-        elif self._heard < asked:
+        elif now - self._answers.heard > self._silent_seconds:
+            yield self._give_up(f"the process that asks NVML has said nothing for {now - self._answers.heard:.0f} s")
+        elif self._answers.heard < asked:
             yield self._failed(f"the process that asks NVML did not answer within {now - asked:.1f} s")
-        elif self._count == 0:
+        elif self._answers.count == 0:
             yield from self._rest(
                 "the NVIDIA driver is loaded and shows no GPU to this process (NVIDIA_VISIBLE_DEVICES, device cgroup)"
             )
-        elif self._failing:
-            yield from self._of_failing(now)
+        elif (since := self._answers.failing_since) is not None:
+            yield from self._of_failing(now, since)
         elif now - self._well > WELL_SECONDS:
             child.well()
-        if child.lives and self._bare:
-            which = ", ".join(map(str, sorted(self._bare)[:8]))
+        if child.lives and (which := self._answers.bare):
             yield from self._decline(
                 f"NVML gives neither utilisation nor NVLink bytes of GPU {which} away (MIG, vGPU, another one's GPU)"
             )
-        elif child.lives and self._gave:
+        elif child.lives and self._answers.gave:
             self._declined = None
 
-    def _of_failing(self, now: float) -> Iterator[Said]:
+    def _of_failing(self, now: float, since: float) -> Iterator[Said]:
         """NVML is started anew where a GPU has failed for long, unless a former child is blocked: so would a new be."""
         self._well = now
-        longest = now - min(since for since, _ in self._failing.values())
-        if longest > max(self._failing_seconds, self._child.pause) and not self._child.blocked():
+        if now - since > max(self._failing_seconds, self._child.pause) and not self._child.blocked():
             self._child.give_up(rest=0.0, longer=2 * self._failing_seconds)
-            self._why = self._failed(f"{self._told([])}; NVML is started anew")
+            self._why = self._failed(f"{self._answers.failing()}; NVML is started anew")
             yield self._why
 
     def _rest(self, reason: str) -> Iterator[Said]:
@@ -273,7 +225,7 @@ class NvmlSignal:
             self._declined = reason
             yield Declined(self._clock(), Plane.HARDWARE, reason)
 
-    def _unusable(self, reason: str, *, absent: bool) -> None:
+    def _unusable(self, reason: str, absent: bool) -> None:
         if absent:
             self._child.give_up(rest=ABSENT_PAUSE)
             self._why = Declined(self._clock(), Plane.HARDWARE, f"no NVIDIA driver can be used here ({reason})")
@@ -291,24 +243,5 @@ class NvmlSignal:
         self._why = self._failed(f"{reason} (tried again in {pause:.0f} s)")
         return self._why
 
-    def _fails(self, gpu: int, now: float, why: str) -> None:
-        since = self._failing[gpu][0] if gpu in self._failing else now
-        self._failing[gpu] = since, why
-
-    def _told(self, samples: list[Said]) -> str:
-        told = "; ".join(f"GPU {gpu}: {why}" for gpu, (_, why) in sorted(self._failing.items())[:8])
-        rest = f", {len(samples)} other GPU(s) answer" if samples else ""
-        return f"{told}{rest}"
-
     def _failed(self, reason: str) -> Failed:
         return Failed(self._clock(), Plane.HARDWARE, reason)
-
-
-def _count(line: Mapping[str, Any]) -> int:
-    count = line.get("count")
-    return count if isinstance(count, int) else 0
-
-
-def _seconds(line: Mapping[str, Any]) -> float:
-    value = line.get("seconds")
-    return float(value) if isinstance(value, (int, float)) else 0.0
