@@ -85,7 +85,7 @@ def test_a_zombie_says_how_it_ended_and_keeps_saying_so_when_it_is_reaped(node):
     finder = node.finder()
     node.look(finder)
     node.kill(104)
-    node.fake.add(104, 102, comm="VLLM::Worker_TP", state="Z", exit_status=signal.SIGKILL)
+    node.fake.add(104, 102, comm="VLLM::Worker_TP", state="Z", exit_status=int(signal.SIGKILL))
     (target,) = node.look(finder, 5).changed
     (dead,) = [process for process in target.workers if not alive(process)]
     assert (dead.rank, dead.state, dead.exit_status) == (1, "Z", -9)
