@@ -8,7 +8,6 @@ a thread: one that waits for a stuck process's memory map holds no look up, and 
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -17,9 +16,11 @@ from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.find.search import Found, Request
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.node.nvml_session import Listed, listed
-from rankmuster.collect.proc import NotAllowed, Proc
-from rankmuster.collect.target import ProcessOfInstance, Role, Target
-from rankmuster.watch.finding_known import GONE, Known, in_common, key, looked, merged, over, shape, without_ours
+from rankmuster.collect.proc import Proc
+from rankmuster.collect.target import Target
+from rankmuster.watch.finding_arrivals import may_be_instance, state_of
+from rankmuster.watch.finding_kept import Kept
+from rankmuster.watch.finding_known import Known, shape, without_ours
 from rankmuster.watch.finding_pace import SHARE, SearchPace
 from rankmuster.watch.finding_search import MAX_LEFT_BEHIND, NodeSearch, Search, left_behind
 
@@ -29,18 +30,8 @@ KEEP_SECONDS = 600.0
 YOUNG_SECONDS = 1200.0
 """Age of a rank below which more may become known of its instance: a program that loads for minutes listens late."""
 
-MAX_NEW = 256
-"""New processes of one look that are looked at; a node that starts more at once is searched."""
-
 MOST_NAMED = 16
 """Names in one note: a node with more instances has a list of its own."""
-
-_MAY_BE = re.compile(
-    r"python|pypy|pt_main|vllm|sglang|trtllm|triton|lmdeploy|turbomind|tgi|text-gen|launcher|ray::|torchrun|mpi|orted"
-    r"|prted|hydra|slurmstepd",
-    re.IGNORECASE,
-)
-"""Names (comm) of processes that may belong to an instance, or start one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +85,8 @@ class Finder:
         self._unix_now = unix_now
         self._node = NodeSearch(machine, ask_nvml, clock=clock, unix_now=unix_now)
         self._pace = SearchPace(find_seconds, share)
-        self._known: dict[str, Known] = {}
+        self._kept = Kept(self._names, by_pid=bool(pids))
         self._seen: set[str] = set()  # names that were known at any time
-        self._by_pid: set[str] = set()  # names that a pid of the configuration stood for
         self._listed: frozenset[int] = frozenset()
         self._search: Search | None = None
         self._notes: tuple[str, ...] = ()
@@ -106,23 +96,18 @@ class Finder:
     def look(self, deadline: Deadline) -> Changes:
         """What has changed since the last look. Waits for a search that is due, at most until `deadline`."""
         now = self._clock()
-        before = dict(self._known)
+        before = dict(self._kept.known)
         pids = frozenset(self._proc.pids())
         if not pids:
             notes = (f"{self._proc.root} lists no process: whether the instances live cannot be seen",)
-            return Changes(self._current(), notes=notes)
-        self._check(pids, now)
+            return Changes(self._kept.targets, notes=notes)
+        if self._kept.check(lambda process: state_of(self._proc, process, pids), now):
+            self._pace.changed()
         if self._stirred(pids):
             self._pace.stirred()
         self._listed = pids
         self._find(now, deadline)
-        ended = [
-            name
-            for name, one in self._known.items()
-            if one.ended_at is not None and self._clock() - one.ended_at >= self._keep
-        ]
-        for name in ended:
-            del self._known[name]
+        self._kept.forget(self._clock(), self._keep)
         return self._changes(before)
 
     @property
@@ -130,73 +115,23 @@ class Finder:
         """Whether a search is under way still."""
         return self._search is not None
 
-    def _current(self) -> tuple[Target, ...]:
-        return tuple(self._known[name].target for name in sorted(self._known))
-
     def _changes(self, before: Mapping[str, Known]) -> Changes:
         appeared, changed = [], []
-        for name, one in sorted(self._known.items()):
+        for name, one in sorted(self._kept.known.items()):
             earlier = before.get(name)
             if earlier is None:
                 appeared.append(one.target)
             elif shape(one.target) != shape(earlier.target):
                 changed.append(one.target)
-        ended = tuple(sorted(before.keys() - self._known.keys()))
-        return Changes(self._current(), tuple(appeared), tuple(changed), ended, self._notes)
-
-    # The cheap part: who of the known lives, and who has come
-
-    def _check(self, pids: frozenset[int], now: float) -> None:
-        for name, one in self._known.items():
-            if one.ended_at is not None and all(process.state == GONE for process in one.target.processes):
-                continue
-            target = looked(one.target, lambda process: self._state(process, pids))
-            if target is not one.target:
-                self._known[name] = self._dated(target, one.ended_at, now)
-                if shape(target) != shape(one.target):
-                    self._pace.changed()
-
-    @staticmethod
-    def _dated(target: Target, ended_at: float | None, now: float) -> Known:
-        return Known(target, (ended_at if ended_at is not None else now) if over(target) else None)
-
-    def _state(self, process: ProcessOfInstance, pids: frozenset[int]) -> tuple[str, int | None] | None:
-        """Of helpers only whether their number is still in use."""
-        if process.pid not in pids:
-            return GONE, None
-        if process.role is Role.HELPER and process.rank is None:
-            return None
-        try:
-            stat = self._proc.stat(process.pid)
-        except (NotAllowed, OSError):
-            return None
-        if stat is None or stat.start_ticks != process.start_ticks:
-            return GONE, None
-        if stat.ended and stat.threads <= 1:
-            return stat.state.upper(), stat.exit_code
-        return ("S" if stat.ended else stat.state), None
+        ended = tuple(sorted(before.keys() - self._kept.known.keys()))
+        return Changes(self._kept.targets, tuple(appeared), tuple(changed), ended, self._notes)
 
     def _stirred(self, pids: frozenset[int]) -> bool:
-        """Whether a process has come since the last look that may be a new instance's. Children of known ones are that
-        instance's own, and helpers mostly."""
+        """Whether a process has come since the last look that may be a new instance's."""
         new = pids - self._listed
         if not self._listed or not new:
             return False
-        if len(new) > MAX_NEW:
-            return True
-        ours = {process.pid for one in self._known.values() for process in one.target.processes}
-        for pid in sorted(new):
-            try:
-                stat = self._proc.stat(pid)
-            except (NotAllowed, OSError):
-                continue
-            if stat is None or stat.kernel_thread or stat.parent in ours:
-                continue
-            if _MAY_BE.search(stat.comm):
-                return True
-        return False
-
-    # The search
+        return may_be_instance(self._proc, new, {process.pid for process in self._kept.processes()})
 
     def _find(self, now: float, deadline: Deadline) -> None:
         if self._search is None:
@@ -222,18 +157,18 @@ class Finder:
             self._pace.searched(now, search.cost, settled=False)
             return
         found = replace(search.found, targets=tuple(filter(None, map(without_ours, search.found.targets))))
-        before = {name: shape(one.target) for name, one in self._known.items()}
-        self._take(found, now)
+        before = {name: shape(one.target) for name, one in self._kept.known.items()}
+        self._kept.take(found, now)
         self._notes = (*found.notes, *self._missing(found))
-        after = {name: shape(one.target) for name, one in self._known.items()}
-        missing = not self._known or any(one.ended_at is not None for one in self._known.values())
-        missing = missing or not self._names <= self._known.keys()
+        after = {name: shape(one.target) for name, one in self._kept.known.items()}
+        missing = not self._kept.known or any(one.ended_at is not None for one in self._kept.known.values())
+        missing = missing or not self._names <= self._kept.known.keys()
         settled = before == after and not missing
         self._pace.searched(now, search.cost, settled=settled, young=self._young())
 
     def _missing(self, found: Found) -> tuple[str, ...]:
         """Names of the configuration that nobody has had yet, with those that there are: one may be misspelt."""
-        self._seen |= self._names & self._known.keys()
+        self._seen |= self._names & self._kept.known.keys()
         missing = sorted(self._names - self._seen)
         if not missing:
             return ()
@@ -245,68 +180,8 @@ class Finder:
 
     def _young(self) -> bool:
         since = self._unix_now() - YOUNG_SECONDS
-        return any(one.started_at > since for known in self._known.values() for one in known.target.workers)
+        return any(one.started_at > since for known in self._kept.known.values() for one in known.target.workers)
 
     def _request(self) -> Request:
         """A pid means its instance until it was seen once; from then on the instance is known by name."""
-        return Request(self._pids) if self._pids and not self._by_pid else Request()
-
-    # What the search found, beside what was known
-
-    def _take(self, found: Found, now: float) -> None:
-        """Each of the known gets the target that has most in common with it; the others are new."""
-        left = dict(enumerate(found.targets))
-        pairs = sorted(
-            (-shared, number, name)
-            for number, target in left.items()
-            for name, one in self._known.items()
-            if (shared := in_common(one.target, target))
-        )
-        claimed: dict[str, int] = {}
-        for _, number, name in pairs:
-            if number in left and name not in claimed:
-                claimed[name] = number
-                del left[number]
-        # What was taken for several before has turned out to be one.
-        for _, _, name in pairs:
-            if name not in claimed:
-                self._known.pop(name, None)
-        for name, number in claimed.items():
-            self._keep_as(self._known.pop(name), found, number, now)
-        for number in left:
-            self._take_new(found, number, now)
-
-    def _keep_as(self, known: Known, found: Found, number: int, now: float) -> None:
-        others = {key(one) for n, target in enumerate(found.targets) if n != number for one in target.processes}
-        target = merged(known.target, found.targets[number], others)
-        if target.name in self._known:  # a better name that another has
-            target = replace(target, name=known.target.name)
-        self._known[target.name] = self._dated(target, known.ended_at, now)
-        if self._pids:
-            self._by_pid.add(target.name)
-
-    def _take_new(self, found: Found, number: int, now: float) -> None:
-        target = found.targets[number]
-        if over(target):
-            return
-        known = self._known.get(target.name)
-        if known is not None and known.ended_at is None:
-            oldest = min(target.processes, key=lambda process: process.start_ticks).pid
-            target = replace(target, name=f"{target.name}-pid{oldest}")
-            known = self._known.get(target.name)
-        if known is not None:
-            self._keep_as(self._known.pop(target.name), _replace_at(found, number, target), number, now)
-        elif self._wanted(target):
-            self._known[target.name] = Known(target)
-            if self._pids:
-                self._by_pid.add(target.name)
-
-    def _wanted(self, target: Target) -> bool:
-        if self._names and target.name not in self._names:
-            return False
-        return not self._by_pid or target.name in self._by_pid
-
-
-def _replace_at(found: Found, number: int, target: Target) -> Found:
-    """The same with one target in another's place."""
-    return replace(found, targets=(*found.targets[:number], target, *found.targets[number + 1 :]))
+        return Request(self._pids) if self._pids and not self._kept.pids_seen else Request()
