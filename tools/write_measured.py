@@ -170,8 +170,8 @@ def watching() -> str:
         f"watch's own window, look and model, a look in {found['period_seconds']:g} s. Time runs as fast as the replay "
         "can; what a scraper meets (late, doubled and failed scrapes, outages of 30 to 400 s, a wall clock set by "
         "hours) is random by fixed seeds. Assumed, not measured: a scrape that failed and is asked again at once fails "
-        f"again {assumed['scrape_retry_fails']:.0%} of the time, in an outage always. GPUs are sampled once in "
-        f"{assumed['seconds_between_gpu_samples']:g} s.\n",
+        f"again {assumed['scrape_retry_fails']:.0%} of the time, in an outage always. GPUs are sampled at each "
+        f"look, and {assumed['seconds_between_gpu_samples']:g} s after it where it gave reason.\n",
         "### Traffic without a fault\n",
         "| traffic | simulated hours | looks | alarms |",
         "|---|---|---|---|",
@@ -239,8 +239,8 @@ def watching_on_gpus() -> str:
     seconds = sorted(row["seconds"] for row in faults if row["seconds"] is not None)
     named = [row["naming"] for row in faults]
     watched = sum(row["watched_seconds"] for row in controls)
-    cpu = [100 * row["cpu_share"] for row in rows if row["cpu_share"] is not None]
-    rss = [row["rss"] / 1e6 for row in rows if row["rss"]]
+    cpu = [100 * row["cpu_share"] for row in controls if row["cpu_share"] is not None]
+    rss = [row["rss"] / 1e6 for row in controls if row["rss"]]
     text = [
         "### On GPUs\n",
         "`python -m rankmuster.drill watch FAULT... --control NAME... --backend nccl --ranks 2`, with and without "
@@ -252,8 +252,11 @@ def watching_on_gpus() -> str:
         f"{sum(one <= 15 for one in seconds)} of {len(faults)} faults were told within 15 s (p50 "
         f"{statistics.median(seconds):.1f} s, max {seconds[-1]:.1f} s); the watch itself named the rank in "
         f"{named.count('right')}, a wrong one in {named.count('wrong')}. {len(controls)} controls over {watched:.0f} s "
-        f"had {sum(len(row['alarms']) for row in rows)} alarms. The watch with its children took {min(cpu):.2f} to "
-        f"{max(cpu):.2f} % of one core and {min(rss):.0f} to {max(rss):.0f} MB.\n",
+        f"had {sum(len(row['alarms']) for row in rows)} alarms. Beside these the watch with its children took "
+        f"{min(cpu):.2f} to {max(cpu):.2f} % of one core, its start within, and {min(rss):.0f} to {max(rss):.0f} MB. "
+        "GPUs were sampled twice in each look then; since then the second time only where the look gave reason, because "
+        f"NVLink bytes of one GPU take {_nvlink_ms():.1f} ms of a processor to read, and what else is read of it "
+        f"{_rest_ms():.1f} ms (`python benchmarks/nvml_calls.py`, docs/measured/nvml-calls-h200x2.txt).\n",
         "| fault | job | told after s | named by the watch | verdict on its bundle | right |",
         "|---|---|---|---|---|---|",
     ]
@@ -271,6 +274,22 @@ def watching_on_gpus() -> str:
             f"| {'; '.join(row['alarms']) or '0'} |"
         )
     return "\n".join(text) + "\n\n"
+
+
+def _nvml_ms() -> dict[str, float]:
+    """Milliseconds of a processor per call and GPU, asked with pauses between."""
+    text = (MEASURED / "nvml-calls-h200x2.txt").read_text().partition("gap 0.25")[2]
+    rows = (line.partition(" cpu ") for line in text.splitlines() if " cpu " in line)
+    return {name.strip(): float(rest.split()[0]) for name, _, rest in rows}
+
+
+def _nvlink_ms() -> float:
+    return _nvml_ms()["fields 138,139"]
+
+
+def _rest_ms() -> float:
+    found = _nvml_ms()
+    return found["util"] + found["power"]
 
 
 def watching_costs() -> str:
