@@ -254,9 +254,9 @@ def watching_on_gpus() -> str:
         f"{named.count('right')}, a wrong one in {named.count('wrong')}. {len(controls)} controls over {watched:.0f} s "
         f"had {sum(len(row['alarms']) for row in rows)} alarms. Beside these the watch with its children took "
         f"{min(cpu):.2f} to {max(cpu):.2f} % of one core, its start within, and {min(rss):.0f} to {max(rss):.0f} MB. "
-        "GPUs were sampled twice in each look then; since then the second time only where the look gave reason, because "
-        f"NVLink bytes of one GPU take {_nvlink_ms():.1f} ms of a processor to read, and what else is read of it "
-        f"{_rest_ms():.1f} ms (`python benchmarks/nvml_calls.py`, docs/measured/nvml-calls-h200x2.txt).\n",
+        "GPUs were sampled twice in each look then; since then the second time only where the look gave reason, "
+        f"because NVLink bytes of one GPU take {_nvlink_ms():.1f} ms of a processor to read, and what else is read of "
+        f"it {_rest_ms():.1f} ms (`python benchmarks/nvml_calls.py`, docs/measured/nvml-calls-h200x2.txt).\n",
         "| fault | job | told after s | named by the watch | verdict on its bundle | right |",
         "|---|---|---|---|---|---|",
     ]

@@ -421,10 +421,8 @@ def test_of_two_sources_of_a_plane_one_may_be_missing(world: World) -> None:
     assert plane.state is PlaneState.SPOKE
 
 
-@pytest.mark.parametrize(("running", "answered"), [(3.0, True), (0.0, False)])
-def test_an_end_in_the_middle_of_work_is_answered_and_a_shutdown_is_not(
-    world: World, running: float, answered: bool
-) -> None:
+@pytest.mark.parametrize(("running", "said"), [(3.0, "3 requests were on their way"), (0.0, "has ended: there is")])
+def test_an_end_is_told_with_what_was_on_its_way_and_is_no_stop(world: World, running: float, said: str) -> None:
     appears(world, target("a"))
     run = Run(world)
     run.looks(3)
@@ -434,9 +432,11 @@ def test_an_end_in_the_middle_of_work_is_answered_and_a_shutdown_is_not(
         task = NodeTask(1000, 0, "worker", "python", (TaskLook(world.wall(), TaskState.GONE),))
         run.agent.watched("a").take(Heard(world.now, world.wall(), NodeState("n", "node", (world.wall(),), (task,))))
         run.looks(looks)
-    assert [one.instance for one in run.answers.notices] == (["a"] if answered else [])
+    assert run.answers.notices == []
     (gone,) = [one for one in run.told if one.event == "gone"]
-    assert (gone.severity is Severity.ALARM) == answered
+    assert gone.severity is Severity.NOTE
+    assert said in gone.text
+    assert ("on their way" in gone.text) == bool(running)
 
 
 def test_what_is_known_more_of_the_same_processes_is_no_change_to_tell(world: World) -> None:

@@ -136,7 +136,7 @@ class Agent:
                 phase = verdict.phase if verdict is not None else None
                 tell(looked.judgement.state, phase, reason=looked.judgement.reason, held=held)
         if responder is not None:
-            if looked.answer:
+            if looked.judgement.event is Event.STOPPED:
                 url = self._parts.builder.given_url(name)
                 responder.start(notice_of(watched, looked, self._parts.host, unix_now, url))
             elif looked.judgement.event in (Event.RESUMED, Event.RESTARTED):

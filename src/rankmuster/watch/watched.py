@@ -28,12 +28,11 @@ WELL = frozenset({Progress.ADVANCING, Progress.IDLE, Progress.SLOW, Progress.DRA
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """One look at one instance. `told`: what is new, if anything is. `answer`: whether evidence is to be taken now."""
+    """One look at one instance. `told`: what is new, if anything is."""
 
     view: InstanceView
     judgement: Judgement
     told: tuple[Told, ...]
-    answer: bool = False
 
 
 class Watched:
@@ -141,25 +140,23 @@ class Watched:
             incarnation=shown.incarnation or self.target.incarnation,
             world_size=shown.world_size or self.target.world_size,
         )
-        # Whoever ends with nobody waiting was shut down; whoever ends in the middle of its work was not.
-        cut = judgement.event is Event.GONE and not draining and bool((shown.running or 0) + (shown.waiting or 0))
-        answer = cut or judgement.event is Event.STOPPED
-        return Looked(shown, judgement, self._told(unix_now, shown, judgement, cut=cut), answer)
+        return Looked(shown, judgement, self._told(unix_now, shown, judgement))
 
     def _pids(self) -> Mapping[int, int] | None:
         workers = {process.rank: process.pid for process in self.target.workers if process.rank is not None}
         return workers or None
 
-    def _told(self, unix_now: float, view: InstanceView, judgement: Judgement, *, cut: bool) -> tuple[Told, ...]:
+    def _told(self, unix_now: float, view: InstanceView, judgement: Judgement) -> tuple[Told, ...]:
         event, before = judgement.event, self._last
         self._last = judgement.state
         if event is None and before is judgement.state:
             return ()
         word = event.value if event is not None else judgement.state.value
-        severity = Severity.ALARM if event in ALARMS or cut else Severity.NOTE
+        severity = Severity.ALARM if event in ALARMS else Severity.NOTE
         text = view.reason
-        if cut:
-            text = f"{text}; {(view.running or 0) + (view.waiting or 0):.0f} requests were on their way"
+        underway = (view.running or 0) + (view.waiting or 0)
+        if event is Event.GONE and underway:
+            text = f"{text}; {underway:.0f} requests were on their way"
         if view.suspects and event is Event.STOPPED:
             text = f"{text} [{', '.join(view.suspects)}]"
         more = (

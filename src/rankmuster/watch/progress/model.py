@@ -156,7 +156,8 @@ class ProgressModel:
         self._moving_looks = 0
         if self._state is Progress.STOPPED:
             self._enter(now, Progress.UNKNOWN, "it was started again", view)
-        return None if first else Event.RESTARTED
+        # While all ranks are gone it is not started again: that is told when there are others.
+        return None if first or (view.gone and not other) else Event.RESTARTED
 
     def _move(self, now: float, state: Progress, reason: str, view: LookResult) -> Event | None:
         """From the state it is in to the one that is wanted, with hysteresis."""
