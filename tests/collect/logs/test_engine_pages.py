@@ -5,13 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from log_scene import NOW, Taken, process, scene
 
+from page_server import Answer, reply, serving
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.logs import http_get
@@ -29,60 +28,11 @@ PAGE = (
     "# TYPE vllm:generation_tokens_total counter\n"
     'vllm:generation_tokens_total{{engine="0",model_name="m"}} {tokens}.0\n'
 )
-Answer = Callable[[socket.socket, bytes, int], None]
 QUICK = EnginePages(page_seconds=0.4)
-
-
-def reply(body: str | bytes, status: str = "200 OK", *headers: str) -> bytes:
-    data = body.encode() if isinstance(body, str) else body
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(data)}", "Connection: close", *headers]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
 
 
 def page(connection: socket.socket, request: bytes, count: int) -> None:
     connection.sendall(reply(PAGE.format(tokens=100 + count)))
-
-
-@contextmanager
-def serving(answer: Answer, *, host: str = "127.0.0.1", requests: list[bytes] | None = None) -> Iterator[str]:
-    """A server that reads each request and leaves the rest to `answer`. Gives its address."""
-    stop = threading.Event()
-    with ExitStack() as stack:
-        listener = stack.enter_context(socket.create_server((host, 0)))
-        listener.settimeout(0.05)
-        threads: list[threading.Thread] = []
-
-        def handle(connection: socket.socket, count: int) -> None:
-            with connection:
-                connection.settimeout(5)
-                try:
-                    request = connection.recv(65536)
-                    if requests is not None:
-                        requests.append(request)
-                    answer(connection, request, count)
-                except OSError:
-                    pass  # the client had enough
-
-        def accept() -> None:
-            count = 0
-            while not stop.is_set():
-                try:
-                    connection, _ = listener.accept()
-                except TimeoutError:
-                    continue
-                count += 1
-                threads.append(threading.Thread(target=handle, args=(connection, count)))
-                threads[-1].start()
-
-        accepting = threading.Thread(target=accept)
-        accepting.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            stop.set()
-            accepting.join()
-            for thread in threads:
-                thread.join()
 
 
 def until_left(connection: socket.socket) -> None:

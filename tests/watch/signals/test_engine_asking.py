@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from engine_serving import always, serving
+from engine_serving import always
 
+from page_server import serving
 from rankmuster.collect.deadline import Deadline
 from rankmuster.watch.signals.engine_asking import Asking
 from rankmuster.watch.signals.engine_filter import PageFilter, wanted

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from engine_serving import failure, pages, poll, reply, serving
+from engine_serving import failure, pages, poll
 
+from page_server import reply, serving
 from rankmuster.watch.signals.engine import EngineSignal
 from rankmuster.watch.signals.signal import Said
 

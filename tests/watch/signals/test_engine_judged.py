@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
-from engine_serving import Answer, poll, reply, serving
+from engine_serving import poll
 from engine_versions import ENDING, STEPPING, State
 
+from page_server import Answer, reply, serving
 from rankmuster.model.fault import Progress
 from rankmuster.model.plane import Plane
 from rankmuster.watch.config import Mapping

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from engine_serving import always, counted, only, pages, poll, refusal, reply, serving, signal
+from engine_serving import always, counted, only, pages, poll, refusal, signal
 from engine_versions import State, histogram, vllm
 
+from page_server import reply, serving
 from rankmuster.watch.config import Mapping, read
 from rankmuster.watch.signals.signal import Declined, Failed, Said
 

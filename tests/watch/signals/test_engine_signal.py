@@ -9,24 +9,10 @@ import threading
 import time
 
 import pytest
-from engine_serving import (
-    Answer,
-    always,
-    counted,
-    dripping,
-    failure,
-    only,
-    pages,
-    poll,
-    raw,
-    refusal,
-    reply,
-    serving,
-    signal,
-    silent,
-)
+from engine_serving import always, counted, dripping, failure, only, pages, poll, raw, refusal, signal, silent
 from engine_versions import State, sglang, tensorrt_llm, vllm
 
+from page_server import Answer, reply, serving
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.logs import http_get
 from rankmuster.model.plane import Plane

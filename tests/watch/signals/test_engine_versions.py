@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from engine_serving import counted, only, poll, refusal, reply, serving, signal
+from engine_serving import counted, only, poll, refusal, signal
 from engine_versions import ENDING, STEPPING, State, Write, vllm
 
+from page_server import reply, serving
 from rankmuster.model.engine import EnginePage
 from rankmuster.watch.signals.signal import Declined, Said
 
