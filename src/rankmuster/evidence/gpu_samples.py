@@ -68,7 +68,7 @@ def recognises(blob: Blob) -> bool:
     return all(key.search(head) is not None for key in (_GPU_KEY, _TIME_KEY, _VALUE_KEY)) and b'"processes"' not in head
 
 
-def _number(value: object) -> float:
+def number(value: object) -> float:
     """A finite number that is not negative, else NaN: no value of a sample can be below zero."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return math.nan
@@ -83,13 +83,13 @@ def _time(value: object) -> float:
     if isinstance(value, str):
         stamp = times.iso(value)
         return stamp.seconds if stamp is not None and stamp.kind is StampKind.UNIX else math.nan
-    seconds = _number(value)
+    seconds = number(value)
     return seconds / 1000 if seconds > MILLISECONDS else seconds
 
 
 def _counter(raw: Mapping[str, object], name: str) -> float:
     for unit, factor in _UNITS:
-        value = _number(raw.get(name + unit))
+        value = number(raw.get(name + unit))
         if not math.isnan(value):
             return value * factor
     return math.nan
@@ -124,7 +124,7 @@ def _documents(data: bytes) -> Iterator[tuple[int, object]]:
 def _sample(raw: object, host: str | None) -> _Sample | None:
     if not isinstance(raw, dict):
         return None
-    gpu, time = _number(_first(raw, _GPU)), _time(_first(raw, _TIME))
+    gpu, time = number(_first(raw, _GPU)), _time(_first(raw, _TIME))
     if not gpu.is_integer() or gpu >= MAX_GPU or math.isnan(time):
         return None
     return _Sample(_text(raw.get("host")) or host, int(gpu), time, raw)
@@ -137,7 +137,7 @@ def _track(source: str, samples: Sequence[_Sample]) -> GpuTrack:
     def column(values: Iterator[float]) -> Floats:
         return np.fromiter(values, dtype=np.float64, count=len(rows))
 
-    columns = {name: column(_number(_first(row, keys)) for row in rows) for name, keys in _GAUGES.items()}
+    columns = {name: column(number(_first(row, keys)) for row in rows) for name, keys in _GAUGES.items()}
     columns |= {f"{name}_kib": column(_counter(row, name) for row in rows) for name in _COUNTERS}
     return GpuTrack(
         source=source,

@@ -9,6 +9,20 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+COLUMNS = (
+    "sm_percent",
+    "memory_percent",
+    "power_w",
+    "clock_mhz",
+    "nvlink_tx_kib",
+    "nvlink_rx_kib",
+    "pcie_tx_kib",
+    "pcie_rx_kib",
+    "rdma_tx_kib",
+    "rdma_rx_kib",
+)
+"""The measured columns of a track, in its own order: four gauges, then counters."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GpuTrack:

@@ -10,7 +10,7 @@ from rankmuster.collect.target import Target
 from rankmuster.model.fault import Progress
 from rankmuster.model.plane import Plane
 from rankmuster.watch.events import Severity, Told
-from rankmuster.watch.progress.look import look
+from rankmuster.watch.progress.look import LookResult, look
 from rankmuster.watch.progress.model import Event, Judgement, ProgressModel
 from rankmuster.watch.progress.restless import restless, shows_stop
 from rankmuster.watch.progress.settings import WatchSettings
@@ -102,16 +102,20 @@ class Watched:
 
     def shows_stop(self, now: float, unix_now: float) -> bool:
         """Whether what was said since the last look shows a stop by itself; without counting as a look."""
+        return shows_stop(self._seen(now, unix_now))
+
+    def _asked(self) -> frozenset[Plane]:
+        """Planes that are to speak at every look, and have not declined."""
+        return self._expected - self._declined.keys()
+
+    def _seen(self, now: float, unix_now: float) -> LookResult:
         self._window.advance(now, unix_now)
-        expected = frozenset(plane for plane in self._expected if plane not in self._declined)
-        return shows_stop(look(self._window, self._settings, now, habit=self._model.habit, expected=expected))
+        return look(self._window, self._settings, now, habit=self._model.habit, expected=self._asked())
 
     def look(self, now: float, unix_now: float, *, draining: bool, last_stop: StopView | None) -> Looked:
         """Judges what was said up to `now` (monotonic seconds; `unix_now`: the wall clock read with it)."""
         began = time.process_time()
-        expected = frozenset(plane for plane in self._expected if plane not in self._declined)
-        self._window.advance(now, unix_now)
-        view = look(self._window, self._settings, now, habit=self._model.habit, expected=expected)
+        view = self._seen(now, unix_now)
         judgement = self._model.step(now, view, draining)
         self._restless = restless(view, judgement, self._settings.thresholds(self._model.habit))
         self._looks += 1
@@ -126,7 +130,7 @@ class Watched:
             now,
             name=self.target.name,
             settings=self._settings,
-            expected=expected,
+            expected=self._asked(),
             declined={plane: reason for plane, (_, reason) in self._declined.items()},
             pids=self._pids(),
             looks=self._looks,

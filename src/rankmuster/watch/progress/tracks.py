@@ -8,22 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankmuster.diagnose.thresholds import DEFAULTS
-from rankmuster.model.hardware import GpuTrack
+from rankmuster.model.hardware import COLUMNS, GpuTrack
 
-COLUMNS = (
-    "sm_percent",
-    "memory_percent",
-    "power_w",
-    "clock_mhz",
-    "nvlink_tx_kib",
-    "nvlink_rx_kib",
-    "pcie_tx_kib",
-    "pcie_rx_kib",
-    "rdma_tx_kib",
-    "rdma_rx_kib",
-)
 COUNTERS = slice(4, 10)
-"""Of these, the counters."""
+"""Of `COLUMNS`, the counters."""
 
 MOVED_KIB_PER_S = DEFAULTS.moving_kib_per_s
 

@@ -14,7 +14,7 @@ from rankmuster.diagnose import context as contexts
 from rankmuster.diagnose.thresholds import DEFAULTS as DIAGNOSE
 from rankmuster.evidence.bundle import Evidence
 from rankmuster.model.engine import EnginePage
-from rankmuster.model.hardware import GpuTrack
+from rankmuster.model.hardware import COLUMNS, GpuTrack
 from rankmuster.model.instance import InstanceFacts
 from rankmuster.model.plane import Plane
 from rankmuster.model.ras import RasPoll
@@ -23,7 +23,6 @@ from rankmuster.watch.progress.look import look
 from rankmuster.watch.progress.model import Event, Judgement, ProgressModel
 from rankmuster.watch.progress.restless import restless, shows_stop
 from rankmuster.watch.progress.settings import DEFAULTS, WatchSettings
-from rankmuster.watch.progress.tracks import COLUMNS
 from rankmuster.watch.progress.window import Window
 from rankmuster.watch.replay.synthetic import EngineKind, Moment, Plan, StopKind, moments, shown
 from rankmuster.watch.replay.traffic import Traffic, requests, seconds_of

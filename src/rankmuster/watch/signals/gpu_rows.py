@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from rankmuster.evidence.gpu_samples import number
 from rankmuster.evidence.pci import bus_id
-from rankmuster.model.hardware import Floats, GpuTrack
+from rankmuster.model.hardware import COLUMNS, Floats, GpuTrack
 from rankmuster.watch.signals.gpu_meter import Meter
 
 SOURCE = "gpu-counters"
-"""Of the tracks: `diagnose` tells the plane of a source by its name."""
+"""Of the tracks of NVML, as a reference to their evidence names them; a DCGM page's have another."""
 
 PCIE_FLOOR = float(1 << 20)
 """Bytes per second over PCIe that are none of the instance's: an idle L40S that DCGM looked at showed 0.2 MB/s
@@ -25,9 +26,6 @@ PCIE_FLOOR = float(1 << 20)
 
 MOST_GPUS = 256
 MOST_PIDS = 4096
-_LARGEST = 1e18
-"""Larger values are damage."""
-
 NO_VALUE = math.nan
 
 
@@ -63,16 +61,16 @@ class Rows:
 
     def sample(self, line: Mapping[str, Any]) -> GpuTrack | None:
         """The sample of a line; None where it has no time or no value that tells anything."""
-        gpu, time = line.get("gpu"), _number(line.get("time"))
+        gpu, time = line.get("gpu"), number(line.get("time"))
         known = self._of(gpu)
         if known is None or math.isnan(time):
             return None
         pids = line.get("pids")
         if isinstance(pids, list):
             known.pids = tuple(pid for pid in pids[:MOST_PIDS] if isinstance(pid, int) and pid > 0)
-        clock = _number(line.get("sm_clock_mhz"))
+        clock = number(line.get("sm_clock_mhz"))
         known.clock = known.clock if math.isnan(clock) else clock
-        sm, sent, received = (_number(line.get(key)) for key in ("sm_util_percent", "nvlink_tx_kib", "nvlink_rx_kib"))
+        sm, sent, received = (number(line.get(key)) for key in ("sm_util_percent", "nvlink_tx_kib", "nvlink_rx_kib"))
         if math.isnan(sm) and math.isnan(sent):
             return None
         assert isinstance(gpu, int)
@@ -85,8 +83,8 @@ class Rows:
             pids=known.pids,
             columns={
                 "sm_percent": sm,
-                "memory_percent": _number(line.get("memory_util_percent")),
-                "power_w": _number(line.get("power_w")),
+                "memory_percent": number(line.get("memory_util_percent")),
+                "power_w": number(line.get("power_w")),
                 "clock_mhz": known.clock,
                 "nvlink_tx_kib": sent,
                 "nvlink_rx_kib": received,
@@ -125,31 +123,10 @@ def one_sample(
     )
 
 
-COLUMNS = (
-    "sm_percent",
-    "memory_percent",
-    "power_w",
-    "clock_mhz",
-    "nvlink_tx_kib",
-    "nvlink_rx_kib",
-    "pcie_tx_kib",
-    "pcie_rx_kib",
-    "rdma_tx_kib",
-    "rdma_rx_kib",
-)
-
-
 def _column(value: float) -> Floats:
     return np.array([value], dtype=np.float64)
 
 
-def _number(value: object) -> float:
-    """A finite number that is not negative, else NaN."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return NO_VALUE
-    return float(value) if 0 <= value < _LARGEST else NO_VALUE
-
-
 def _none(value: object) -> float | None:
-    number = _number(value)
-    return None if math.isnan(number) else number
+    known = number(value)
+    return None if math.isnan(known) else known

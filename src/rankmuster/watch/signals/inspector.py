@@ -21,6 +21,7 @@ from rankmuster.model.plane import Plane
 from rankmuster.watch.signals.follow import Begin, Follower, News
 from rankmuster.watch.signals.log_patience import Patience
 from rankmuster.watch.signals.signal import Counted, Said
+from rankmuster.watch.signals.turn import Turn
 
 MOST_BYTES = 128 << 10
 """Of one file at one look: some 250 lines of 500 bytes, read in 1 ms; a sample is enough for a distribution."""
@@ -72,9 +73,8 @@ class InspectorSignal:
         self._first = True
         self._patience = Patience()
         self.note = ""  # why nothing is counted, where that is so
-        self._closed = threading.Event()
         self._anew = threading.Event()
-        self._lock = threading.Lock()
+        self._turn = Turn(self._shut)
 
     @property
     def wanted(self) -> bool:
@@ -89,26 +89,19 @@ class InspectorSignal:
 
     def poll(self, deadline: Deadline) -> list[Said]:
         """How long the operations took that have completed since."""
-        with self._lock:
-            if self._closed.is_set():
+        with self._turn as still_open:
+            if not still_open:
                 return []
             said: list[Said] = []
             if self._clock() >= self._due or self._anew.is_set():
                 self._anew.clear()
                 self._search(deadline.within(deadline.remaining() / 2))
             self._read(deadline, said)
-            if self._closed.is_set():
-                self._shut()
             return said
 
     def close(self) -> None:
         """Closes the files; where a poll runs, at its end."""
-        self._closed.set()
-        if self._lock.acquire(blocking=False):
-            try:
-                self._shut()
-            finally:
-                self._lock.release()
+        self._turn.close()
 
     def _shut(self) -> None:
         for follower in self._followed.values():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from rankmuster.watch.signals.follow import Follower, News
 from rankmuster.watch.signals.kernel_ring import Ring
 from rankmuster.watch.signals.log_text import LogText
 from rankmuster.watch.signals.signal import Declined, Failed, Heard, Said
+from rankmuster.watch.signals.turn import Turn
 
 FILES = ("/var/log/kern.log", "/var/log/syslog", "/var/log/messages")
 """Where a syslog daemon writes the kernel's lines (Debian, Ubuntu; Red Hat), in the order in which they are tried."""
@@ -65,13 +65,12 @@ class KernelSignal:
         self._last = clock()  # of the last look: what is new was written since
         self._declined: str | None = None
         self._late = 0
-        self._closed = threading.Event()
-        self._lock = threading.Lock()
+        self._turn = Turn(self._shut)
 
     def poll(self, deadline: Deadline) -> list[Said]:
         """What the kernel has said since."""
-        with self._lock:
-            if self._closed.is_set():
+        with self._turn as still_open:
+            if not still_open:
                 return []
             said: list[Said] = []
             if self._ring is None and self._file is None and self._clock() >= self._due:
@@ -80,18 +79,11 @@ class KernelSignal:
                 self._of_ring(self._ring, deadline, said)
             elif self._file is not None:
                 self._of_file(self._file, deadline, said)
-            if self._closed.is_set():
-                self._shut()
             return said
 
     def close(self) -> None:
         """Closes what is open; where a poll runs, at its end."""
-        self._closed.set()
-        if self._lock.acquire(blocking=False):
-            try:
-                self._shut()
-            finally:
-                self._lock.release()
+        self._turn.close()
 
     def _shut(self) -> None:
         for one in (self._ring, self._file):

@@ -25,6 +25,7 @@ from rankmuster.watch.signals.log_reading import Followed, Reading, read_togethe
 from rankmuster.watch.signals.log_text import LogText
 from rankmuster.watch.signals.log_wrapped import Unwrapper
 from rankmuster.watch.signals.signal import Declined, Failed, Heard, Said
+from rankmuster.watch.signals.turn import Turn
 
 SEARCH_SECONDS = 120.0
 """Between two searches: a process that opens another log is rare, and a search of 16 processes takes 10 ms."""
@@ -76,10 +77,9 @@ class LogSignal:
         self._notes: tuple[str, ...] = ()
         self._patience = Patience()
         self._stuck_searches = 0  # in a row
-        self._closed = threading.Event()
         self._anew = threading.Event()
         self._read_to: dict[tuple[int, int], Place] = {}  # how far files were read, also those that are left
-        self._lock = threading.Lock()
+        self._turn = Turn(self._shut)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -99,8 +99,8 @@ class LogSignal:
 
     def poll(self, deadline: Deadline) -> list[Said]:
         """What the new lines say."""
-        with self._lock:
-            if self._closed.is_set():
+        with self._turn as still_open:
+            if not still_open:
                 return []
             said: list[Said] = []
             now = self._clock()
@@ -108,18 +108,11 @@ class LogSignal:
                 self._anew.clear()
                 self._search(deadline.within(deadline.remaining() / 2), said)
             self._read(self._followed, deadline, said)
-            if self._closed.is_set():
-                self._shut()
             return said
 
     def close(self) -> None:
         """Closes the files; where a poll runs, at its end."""
-        self._closed.set()
-        if self._lock.acquire(blocking=False):
-            try:
-                self._shut()
-            finally:
-                self._lock.release()
+        self._turn.close()
 
     def _shut(self) -> None:
         for one in self._followed:

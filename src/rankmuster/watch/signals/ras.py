@@ -13,16 +13,13 @@ from rankmuster.collect.ras.namespace import NamespaceClosed
 from rankmuster.collect.ras.policy import Form
 from rankmuster.collect.ras.poll import LEAST_SECONDS, Poll, Result, ask_status, told
 from rankmuster.collect.ras.probe import Abilities
-from rankmuster.collect.target import Target
 from rankmuster.evidence import ras_json, ras_text
 from rankmuster.evidence.blob import Blob
-from rankmuster.model.fault import Phase, Progress
-from rankmuster.model.plane import Plane
 from rankmuster.model.ras import RasPoll
 from rankmuster.model.stamp import unix
 from rankmuster.watch.signals.ras_access import Barred, RasAccess
-from rankmuster.watch.signals.ras_pace import Pace
-from rankmuster.watch.signals.signal import Declined, Failed, Heard, Said
+from rankmuster.watch.signals.ras_source import RasSource
+from rankmuster.watch.signals.signal import Heard, Said
 
 PATIENCE_SECONDS = 15.0
 """A report waits 5 s for a member that does not answer and 5 s on top (src/ras/ras_internal.h); finding a process that
@@ -35,11 +32,10 @@ MAX_REPLY = 2 << 20
 """Bytes of a report that a watch reads: some 600 a rank and communicator, so 3 500 of those. Parsed they are 30 MB."""
 
 
-class RasSignal:
+class RasSignal(RasSource):
     """One instance's polls, `period` seconds apart, at least LEAST_PERIOD_SECONDS."""
 
     name = "ras"
-    plane = Plane.RAS
     patience = PATIENCE_SECONDS
     blind_to = (
         "operations that finished or not (counts are launches by the host), sends, receives and all-to-all, replayed "
@@ -47,11 +43,8 @@ class RasSignal:
     )
 
     def __init__(self, access: RasAccess, period: float) -> None:
-        self.access = access
         self._period = max(period, LEAST_PERIOD_SECONDS)
-        self._pace = Pace(self._period)
-        self._declined: str | None = None
-        self._incarnation = access.incarnation
+        super().__init__(access, self._period)
         self._closed = False
 
     @property
@@ -59,22 +52,11 @@ class RasSignal:
         """Seconds; short while the instance may not be asked yet, which costs nothing."""
         return self._period if self.access.ready else LEAST_PERIOD_SECONDS
 
-    def tell(self, progress: Progress, phase: Phase | None = None, *, reason: str = "", held: bool = False) -> None:
-        """The watch's newest judgement, after every look; see `RasAccess.tell`. Until then nothing is asked."""
-        self.access.tell(progress, phase, reason=reason, held=held)
-
-    def retarget(self, target: Target) -> None:
-        """The instance as it is now."""
-        self.access.retarget(target)
-
     def poll(self, deadline: Deadline) -> Iterable[Said]:
         """One report, or why there is none."""
         until = deadline.within(self.patience)
-        now = self.access.clock()
-        if self._incarnation != self.access.incarnation:
-            self._incarnation = self.access.incarnation
-            self._pace.reset()
-        if self._closed or not self.access.told or self.access.held or not self._pace.due(now):
+        self._begun_anew()
+        if self._closed or not self._may_ask():
             return ()
         try:
             return tuple(self._ask(until))
@@ -84,18 +66,6 @@ class RasSignal:
     def close(self) -> None:
         """No further poll; one that runs ends by its deadline."""
         self._closed = True
-
-    def _decline(self, reason: str) -> tuple[Said, ...]:
-        if reason == self._declined:
-            return ()
-        self._declined = reason
-        return (Declined(self.access.clock(), self.plane, reason),)
-
-    def _fail(self, reason: str) -> tuple[Said, ...]:
-        now = self.access.clock()
-        self._declined = None
-        self._pace.failed(now)
-        return (Failed(now, self.plane, reason),)
 
     def _ask(self, until: Deadline) -> Iterable[Said]:
         way = self.access.way(until)

@@ -24,6 +24,7 @@ from rankmuster.collect.ras.version import NcclVersion, read_version
 from rankmuster.collect.target import Target
 from rankmuster.collect.wishes import RasRisk, Wishes
 from rankmuster.model.fault import Phase, Progress
+from rankmuster.watch.finding_known import alive
 from rankmuster.watch.signals.ras_policy import Permission, narrowed, permission, standing
 
 VERSION_SECONDS = 5.0
@@ -34,8 +35,6 @@ VERSION_AGAIN_SECONDS = 600.0
 
 VERSION_PROCESSES = 2
 """Ranks whose maps are read: those of one instance run one installation, and eight maps are 40 MB of text."""
-
-ENDED = ("Z", "X")
 
 
 class Barred(Exception):
@@ -158,23 +157,23 @@ class RasAccess:
 
     def _look_up(self, target: Target, deadline: Deadline) -> tuple[NcclVersion, locate.Place]:
         """Release and address, read anew when the ranks have changed."""
-        living = tuple(process for process in target.workers or target.processes if process.state not in ENDED)
+        living = tuple(process for process in target.workers or target.processes if alive(process))
         key = (frozenset((one.pid, one.start_ticks) for one in living), target.nccl_loaded)
         if not living:
             raise Barred("no process of the instance lives on this node, so there is no RAS to ask")
         if not self._lock.acquire(timeout=deadline.remaining()):
             raise Barred("which NCCL runs is being read still: its processes' memory maps take their time")
         try:
-            alive = replace(target, processes=living)
+            those = replace(target, processes=living)
             if self._known is None or self._known[0] != key or not self._known[2].found:
-                place = self._place(alive, deadline)  # first, since it costs nothing and may end the matter
+                place = self._place(those, deadline)  # first, since it costs nothing and may end the matter
             else:
                 place = self._known[2]
             version = self._known[1] if self._known is not None and self._known[0] == key else None
             again = self.clock() - self._read_at >= VERSION_AGAIN_SECONDS
             if version is None or (not version.candidates and again):
                 self._read_at = self.clock()
-                version = self._version(replace(alive, processes=living[:VERSION_PROCESSES]), deadline)
+                version = self._version(replace(those, processes=living[:VERSION_PROCESSES]), deadline)
             self._known = key, version, place
             return version, place
         finally:

@@ -6,7 +6,6 @@ Still the first connection is made under the same policy as a poll.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -16,16 +15,14 @@ from rankmuster.collect.ras.client import Broken, Ended, Session
 from rankmuster.collect.ras.namespace import NamespaceClosed
 from rankmuster.collect.ras.probe import probe
 from rankmuster.collect.ras.release import MONITOR_SINCE, Span
-from rankmuster.collect.target import Target
 from rankmuster.evidence import ras_monitor
 from rankmuster.evidence.blob import Blob
-from rankmuster.model.fault import Phase, Progress
-from rankmuster.model.plane import Plane
 from rankmuster.model.ras import RasEvent
 from rankmuster.watch.signals.ras_access import Barred, RasAccess
 from rankmuster.watch.signals.ras_objects import Splitter
-from rankmuster.watch.signals.ras_pace import Pace
-from rankmuster.watch.signals.signal import Declined, Failed, Heard, Said
+from rankmuster.watch.signals.ras_source import RasSource
+from rankmuster.watch.signals.signal import Heard, Said
+from rankmuster.watch.signals.turn import Turn
 
 CONNECT_SECONDS = 5.0
 """For a connection and the probe: a RAS thread that runs answers within milliseconds; five processes may be tried."""
@@ -39,11 +36,10 @@ AGAIN_SECONDS = 30.0
 _BEFORE = Span(None, MONITOR_SINCE)
 
 
-class RasEventsSignal:
+class RasEventsSignal(RasSource):
     """One instance's events. `period`: seconds between two polls, which cost one read."""
 
     name = "ras-events"
-    plane = Plane.RAS
     patience = CONNECT_SECONDS
     blind_to = (
         "processes that hang and still answer, events from before it was connected, and all events when the one "
@@ -51,26 +47,14 @@ class RasEventsSignal:
     )
 
     def __init__(self, access: RasAccess, period: float) -> None:
-        self.access = access
+        super().__init__(access, AGAIN_SECONDS)
         self.period = period
-        self._pace = Pace(AGAIN_SECONDS)
-        self._declined: str | None = None
         self._session: Session | None = None
-        self._incarnation = access.incarnation
         self._absent = False
         self._source = ""
         self._objects = Splitter()
         self._events = 0
-        self._closed = False
-        self._polling = threading.Lock()
-
-    def tell(self, progress: Progress, phase: Phase | None = None, *, reason: str = "", held: bool = False) -> None:
-        """The watch's newest judgement; see `RasAccess.tell`. Until then nobody connects."""
-        self.access.tell(progress, phase, reason=reason, held=held)
-
-    def retarget(self, target: Target) -> None:
-        """The instance as it is now."""
-        self.access.retarget(target)
+        self._turn = Turn(self._hang_up)
 
     @property
     def connected(self) -> bool:
@@ -79,34 +63,22 @@ class RasEventsSignal:
 
     def poll(self, deadline: Deadline) -> Iterable[Said]:
         """Events since the last poll, in order."""
-        with self._polling:
-            if self._incarnation != self.access.incarnation:
-                self._incarnation = self.access.incarnation
+        with self._turn as still_open:
+            if self._begun_anew():
                 self._hang_up()
-                self._pace.reset()
                 self._absent = False
-            if self._closing():
+            if not still_open:
                 return ()
             said: list[Said] = []
             if self._session is None:
                 said += self._connect(deadline.within(self.patience))
             if self._session is not None:
                 said += self._drain()
-            if self._closing():  # meanwhile, from another thread
-                self._hang_up()
             return tuple(said)
 
     def close(self) -> None:
         """Gives back the connection; where a poll hangs, that poll does it, by its deadline."""
-        self._closed = True
-        if self._polling.acquire(blocking=False):
-            try:
-                self._hang_up()
-            finally:
-                self._polling.release()
-
-    def _closing(self) -> bool:
-        return self._closed
+        self._turn.close()
 
     def _hang_up(self) -> None:
         session, self._session = self._session, None
@@ -114,7 +86,7 @@ class RasEventsSignal:
             session.close()
 
     def _connect(self, until: Deadline) -> tuple[Said, ...]:
-        if self._absent or not self.access.told or self.access.held or not self._pace.due(self.access.clock()):
+        if self._absent or not self._may_ask():
             return ()
         try:
             return self._opened(until)
@@ -154,18 +126,6 @@ class RasEventsSignal:
     def _without(self, who: str) -> tuple[Said, ...]:
         self._absent = True
         return self._decline(f"{who} has no MONITOR, so that there are no events (it came with {MONITOR_SINCE})")
-
-    def _decline(self, reason: str) -> tuple[Said, ...]:
-        if reason == self._declined:
-            return ()
-        self._declined = reason
-        return (Declined(self.access.clock(), self.plane, reason),)
-
-    def _fail(self, reason: str) -> tuple[Said, ...]:
-        now = self.access.clock()
-        self._declined = None
-        self._pace.failed(now)
-        return (Failed(now, self.plane, reason),)
 
     def _drain(self) -> tuple[Said, ...]:
         assert self._session is not None
