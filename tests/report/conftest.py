@@ -41,29 +41,22 @@ def columns(last: int, finished: int, first: int = 740, ops: tuple[str, ...] = (
     count = len(seq)
     done = seq <= finished
     created = ((FAULT + (seq - SEQ) * 0.001) * 1e9).astype(np.int64)
-    zeros, absent = np.zeros(count, dtype=np.int64), np.full(count, -1, dtype=np.int64)
+    zeros = np.zeros(count, dtype=np.int64)
     state = np.where(done, State.COMPLETED, np.where(seq == finished + 1, State.STARTED, State.SCHEDULED))
     return FlightColumns(
         record_id=seq,
-        group=zeros,
-        pg_id=zeros,
+        call=(seq % len(ops)).astype(np.int32),
         seq=seq,
         p2p_seq=zeros,
         op_id=seq,
-        op=seq % len(ops),
         created_ns=created,
         started_ns=np.where(done, created + 200_000, 0),
         completed_ns=np.where(done, created + 2_500_000, 0),  # each overlaps the next two
         duration_ms=np.full(count, np.nan),
-        state=state.astype(np.int64),
+        state=state.astype(np.int8),
         retired=done,
-        is_p2p=np.zeros(count, dtype=np.bool_),
-        timeout_ms=absent,
-        in_sizes=absent,
-        out_sizes=absent,
-        in_dtypes=absent,
-        out_dtypes=absent,
-        stack=absent,
+        stack=np.full(count, -1, dtype=np.int32),
+        calls=np.array([[0, 0, op, -1, -1, -1, -1, 0, -1] for op in range(len(ops))], dtype=np.int64),
         groups=(FlightGroup("0", "default_pg", MEMBERS, 0),),
         ops=ops,
         sizes=(),

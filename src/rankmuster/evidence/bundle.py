@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from rankmuster.evidence import text
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
@@ -55,29 +55,35 @@ class Evidence:
         return cast("tuple[T, ...]", self.by_type.get(kind, ()))
 
 
-def load(path: Path) -> Evidence:
-    """Reads a bundle, any folder of evidence, an archive of one, or a single file.
+Part: TypeAlias = Blob | Problem
+"""What a folder or an archive gives: a piece of evidence, or why there is none."""
+
+Each: TypeAlias = Callable[[Callable[[Part], "Taken"], Iterable[Part]], Iterable["Taken"]]
+"""How parts are read: `map`, or something like it that calls on several cores and gives the results in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was made of one part. `named`: problems of a part that no reader knows, of which only so many are told."""
+
+    source: Source | None
+    observations: tuple[object, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    named: tuple[Problem, ...] = ()
+
+
+def load(path: Path, each: Each = map) -> Evidence:
+    """Reads a bundle, any folder of evidence, an archive of one, or a single file. `each` calls the readers.
 
     Raises folder.EvidenceMissing, EvidenceEmpty, EvidenceForbidden, or EvidenceUnreadable for a single file of which
     nothing can be used; whatever else is wrong becomes a Problem.
     """
     # Loaded where files are read: a watch judges what it has seen itself, and keeps no archives' formats in memory.
     from rankmuster.evidence import folder
-    from rankmuster.evidence.packed_stream import Allowance
-    from rankmuster.evidence.unpack import unpack
 
-    allowance = Allowance()
-    digests: Mapping[str, str] = {}
-    gathering = _Gathering(all_readers())
-    for item in folder.walk(path):
-        if isinstance(item, Problem):
-            gathering.problems.append(item)
-            continue
-        gathering.verify(item, digests)
-        for part in unpack(item, allowance):
-            gathering.take(part)
-        if not digests:
-            digests = gathering.digests()
+    gathering = _Gathering()
+    for taken in each(take, _parts(folder.walk(path))):
+        gathering.add(taken)
     evidence = gathering.evidence()
     if not evidence.by_type and evidence.problems and not path.is_dir():
         # In a folder one bad file is a footnote; alone it is the whole answer.
@@ -87,106 +93,151 @@ def load(path: Path) -> Evidence:
     return evidence
 
 
-def gather(parts: Iterable[Blob | Problem], readers: tuple[Reader, ...] | None = None) -> Evidence:
+def gather(parts: Iterable[Part], readers: tuple[Reader, ...] | None = None) -> Evidence:
     """The same for blobs already in memory (what a collector has just taken)."""
-    gathering = _Gathering(all_readers() if readers is None else readers)
+    gathering = _Gathering()
     for part in parts:
-        gathering.take(part)
+        gathering.add(take(part, readers))
     return gathering.evidence()
 
 
-class _Gathering:
-    """What has been read so far; blobs are dropped as soon as they are read."""
+def _parts(items: Iterable[Part]) -> Iterator[Part]:
+    """Files unpacked, and held against the manifest, which comes first where there is one."""
+    from rankmuster.evidence.packed_stream import Allowance
+    from rankmuster.evidence.unpack import unpack
 
-    def __init__(self, readers: tuple[Reader, ...]) -> None:
-        self._documents = [reader for reader in readers if reader.kind is ReaderKind.DOCUMENT]
-        self._lines = [reader for reader in readers if reader.kind is ReaderKind.LINES]
-        self._by_type: dict[type, list[object]] = {}
-        self._sources: list[Source] = []
-        self._unread = 0
-        self.problems: list[Problem] = []
+    allowance = Allowance()
+    digests: Mapping[str, str] = {}
+    for item in items:
+        if isinstance(item, Problem):
+            yield item
+            continue
+        doubt = _verify(item, digests)
+        if doubt is not None:
+            yield doubt
+        for part in unpack(item, allowance):
+            if not digests and isinstance(part, Blob):
+                digests = _digests(part)
+            yield part
 
-    def take(self, part: Blob | Problem) -> None:
-        if isinstance(part, Problem):
-            self.problems.append(part)
-            return
-        part, left_out = plain(part)
-        self.problems.extend([left_out] if left_out is not None else [])
-        if not part.data:
-            self._name_unread(Problem(ProblemKind.UNREAD, part.path, "the file is empty"))
-            self._sources.append(Source(part.path, 0, ()))
-            return
-        self._sources.append(Source(part.path, len(part.data), self._readers_of(part)))
 
-    def _readers_of(self, blob: Blob) -> tuple[str, ...]:
-        """The one document reader that makes something of it, else every lines reader that does."""
-        if blob.data.startswith(_CLOSED):
+def _digests(blob: Blob) -> Mapping[str, str]:
+    """The checksums of a manifest; none for anything else."""
+    from rankmuster.evidence import manifest
+
+    if not manifest.READER.recognises(blob):
+        return {}
+    found = manifest.READER.read(blob).observations
+    manifests = [facts for facts in found if isinstance(facts, ManifestFacts)]
+    return {path: digest for facts in manifests for path, digest in facts.digests.items()}
+
+
+def _verify(blob: Blob, digests: Mapping[str, str]) -> Problem | None:
+    """Says when a file is not the one that the manifest speaks of; it is read all the same."""
+    wanted = digests.get(blob.path)
+    if wanted is None:
+        return None
+    import hashlib  # OpenSSL, 4 MB, which a watch judges without
+
+    if hashlib.sha256(blob.data).hexdigest() == wanted:
+        return None
+    message = "its sha256 is not the manifest's: it was changed, or not copied whole; it was read all the same"
+    return Problem(ProblemKind.CORRUPT, blob.path, message)
+
+
+def take(part: Part, readers: tuple[Reader, ...] | None = None) -> Taken:
+    """What the one document reader that makes something of it, else every lines reader that does, read in `part`."""
+    if isinstance(part, Problem):
+        return Taken(None, problems=(part,))
+    part, left_out = plain(part)
+    problems = [left_out] if left_out is not None else []
+    if not part.data:
+        named = Problem(ProblemKind.UNREAD, part.path, "the file is empty")
+        return Taken(Source(part.path, 0, ()), problems=tuple(problems), named=(named,))
+    taking = _Taking(part, all_readers() if readers is None else readers, problems)
+    source = Source(part.path, len(part.data), taking.readers())
+    return Taken(source, tuple(taking.observations), tuple(taking.problems), tuple(taking.named))
+
+
+class _Taking:
+    """One blob, and what the readers made of it."""
+
+    def __init__(self, blob: Blob, readers: tuple[Reader, ...], problems: list[Problem]) -> None:
+        self._blob = blob
+        self._readers = readers
+        self.observations: list[object] = []
+        self.problems = problems
+        self.named: list[Problem] = []
+
+    def readers(self) -> tuple[str, ...]:
+        """The names of those that took it."""
+        if self._blob.data.startswith(_CLOSED):
             # What is stored in it uncompressed would be read between the bytes of its headers.
-            self._name_unread(Problem(ProblemKind.UNREAD, blob.path, _describe(blob)))
+            self.named.append(Problem(ProblemKind.UNREAD, self._blob.path, _describe(self._blob)))
             return ()
         refused: list[Problem] = []
-        for reader in self._documents:
-            reading = self._attempt(reader, blob)
+        for reader in self._readers:
+            reading = self._attempt(reader) if reader.kind is ReaderKind.DOCUMENT else None
             if reading is None:
                 continue
             if reading.known:
                 self._keep(reading)
                 return (reader.name,)
             refused.extend(reading.problems)
-        readers = self._shared_lines(blob)
-        if not readers:
+        names = self._shared_lines()
+        if not names:
             # What a reader said of a file that it recognised explains more than "no reader knows it".
-            for problem in refused or [Problem(ProblemKind.UNREAD, blob.path, _describe(blob))]:
-                self._name_unread(problem)
-        return readers
+            self.named += refused or [Problem(ProblemKind.UNREAD, self._blob.path, _describe(self._blob))]
+        return names
 
-    def _shared_lines(self, blob: Blob) -> tuple[str, ...]:
-        readers: list[str] = []
-        for reader in self._lines if _mostly_text(blob.data) else ():
-            reading = self._attempt(reader, blob)
+    def _shared_lines(self) -> tuple[str, ...]:
+        names: list[str] = []
+        lines = [reader for reader in self._readers if reader.kind is ReaderKind.LINES]
+        for reader in lines if _mostly_text(self._blob.data) else ():
+            reading = self._attempt(reader)
             if reading is None:
                 continue
             if reading.known or reading.observations:
-                readers.append(reader.name)
+                names.append(reader.name)
             self._keep(reading)
-        return tuple(readers)
+        return tuple(names)
 
-    def _attempt(self, reader: Reader, blob: Blob) -> Reading | None:
+    def _attempt(self, reader: Reader) -> Reading | None:
         """None when the reader has nothing to say. One that fails costs its own reading, not the verdict."""
         try:
-            return reader.read(blob) if reader.recognises(blob) else None
+            return reader.read(self._blob) if reader.recognises(self._blob) else None
         except Exception as error:  # a defect of the reader; the other evidence still counts
             message = f"the reader {reader.name!r} failed on it ({type(error).__name__}: {error}); please report this"
-            self.problems.append(Problem(ProblemKind.DAMAGED, blob.path, message))
+            self.problems.append(Problem(ProblemKind.DAMAGED, self._blob.path, message))
             return None
 
     def _keep(self, reading: Reading) -> None:
-        for observation in reading.observations:
+        self.observations += reading.observations
+        self.problems += reading.problems
+
+
+class _Gathering:
+    """What has been read so far; blobs are dropped as soon as they are read."""
+
+    def __init__(self) -> None:
+        self._by_type: dict[type, list[object]] = {}
+        self._sources: list[Source] = []
+        self._problems: list[Problem] = []
+        self._unread = 0
+
+    def add(self, taken: Taken) -> None:
+        if taken.source is not None:
+            self._sources.append(taken.source)
+        for observation in taken.observations:
             self._by_type.setdefault(type(observation), []).append(observation)
-        self.problems.extend(reading.problems)
-
-    def _name_unread(self, problem: Problem) -> None:
-        self._unread += 1
-        if self._unread <= MAX_NAMED_UNREAD:
-            self.problems.append(problem)
-
-    def digests(self) -> dict[str, str]:
-        manifests = cast("list[ManifestFacts]", self._by_type.get(ManifestFacts, []))
-        return {path: digest for facts in manifests for path, digest in facts.digests.items()}
-
-    def verify(self, blob: Blob, digests: Mapping[str, str]) -> None:
-        """Says when a file is not the one that the manifest speaks of; it is read all the same."""
-        wanted = digests.get(blob.path)
-        if wanted is None:
-            return
-        import hashlib  # OpenSSL, 4 MB, which a watch judges without
-
-        if hashlib.sha256(blob.data).hexdigest() != wanted:
-            message = "its sha256 is not the manifest's: it was changed, or not copied whole; it was read all the same"
-            self.problems.append(Problem(ProblemKind.CORRUPT, blob.path, message))
+        self._problems += taken.problems
+        for problem in taken.named:
+            self._unread += 1
+            if self._unread <= MAX_NAMED_UNREAD:
+                self._problems.append(problem)
 
     def evidence(self) -> Evidence:
-        problems = list(self.problems)
+        problems = list(self._problems)
         if self._unread > MAX_NAMED_UNREAD:
             message = f"{self._unread - MAX_NAMED_UNREAD} more files are empty or known to no reader"
             problems.append(Problem(ProblemKind.UNREAD, ".", message))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rankmuster.model.flight import FlightColumns, FlightGroup, PgStatus, State
+from rankmuster.model.flight import CallField, FlightColumns, FlightGroup, PgStatus, State
 
 MAX_NAME = 512
 """Characters of a name kept; profiling names and group names are far shorter (a sha1 has 40)."""
@@ -32,14 +32,12 @@ _DIGITS = re.compile(r"-?\d+")
 
 _INTEGER_FIELDS = (
     ("record_id", "record_id"),
-    ("pg_id", "pg_id"),
     ("seq", "collective_seq_id"),
     ("p2p_seq", "p2p_seq_id"),
     ("op_id", "op_id"),
     ("created_ns", "time_created_ns"),
     ("started_ns", "time_discovered_started_ns"),
     ("completed_ns", "time_discovered_completed_ns"),
-    ("timeout_ms", "timeout_ms"),
 )
 _ZERO_WHEN_ABSENT = {"created_ns", "started_ns", "completed_ns"}
 
@@ -84,16 +82,18 @@ class ColumnBuilder:
 
     def __init__(self) -> None:
         self.integers = {name: array("q") for name, _ in _INTEGER_FIELDS}
-        names = ("group", "op", "in_sizes", "out_sizes", "in_dtypes", "out_dtypes", "stack", "state")
-        self.interned = {name: array("q") for name in names}
+        self.call = array("i")
+        self.stack = array("i")
+        self.state = array("b")
         self.durations = array("d")
         self.retired = bytearray()
-        self.is_p2p = bytearray()
+        self.calls = _Interner()
         self.groups = _Interner()
         self.ops = _Interner()
         self.sizes = _Interner()
         self.dtypes = _Interner()
         self.stacks = _Interner()
+        self.last_pg_id: dict[int, int] = {}
         self.frame_cache: dict[tuple[int, ...], int] = {}
         self.kept: list[Any] = []
         self.items = MAX_ITEMS
@@ -106,25 +106,34 @@ class ColumnBuilder:
             self.integers[name].append(
                 value if type(value) is int and -_INT64 <= value < _INT64 else _integer(value, absent)
             )
-        interned = self.interned
         group = entry.get("process_group")
         if isinstance(group, (list, tuple)) and len(group) >= 2:
-            interned["group"].append(self.groups((text(group[0]), text(group[1]))))
+            own = self.groups((text(group[0]), text(group[1])))
         else:
-            interned["group"].append(self.groups((text(entry.get("pg_name")), "")))
-        interned["op"].append(self.ops(text(entry.get("profiling_name"))))
-        interned["in_sizes"].append(self.sizes(self._shapes(entry.get("input_sizes"))))
-        interned["out_sizes"].append(self.sizes(self._shapes(entry.get("output_sizes"))))
-        interned["in_dtypes"].append(self.dtypes(self._texts(entry.get("input_dtypes"))))
-        interned["out_dtypes"].append(self.dtypes(self._texts(entry.get("output_dtypes"))))
-        interned["stack"].append(self._stack(entry.get("frames")))
+            own = self.groups((text(entry.get("pg_name")), ""))
+        pg_id = self.last_pg_id[own] = _integer(entry.get("pg_id"), -1)
+        self.call.append(
+            self.calls(
+                (
+                    own,
+                    pg_id,
+                    self.ops(text(entry.get("profiling_name"))),
+                    self.sizes(self._shapes(entry.get("input_sizes"))),
+                    self.sizes(self._shapes(entry.get("output_sizes"))),
+                    self.dtypes(self._texts(entry.get("input_dtypes"))),
+                    self.dtypes(self._texts(entry.get("output_dtypes"))),
+                    int(entry.get("is_p2p") is True),
+                    _integer(entry.get("timeout_ms"), -1),
+                )
+            )
+        )
+        self.stack.append(self._stack(entry.get("frames")))
         state = entry.get("state")
-        interned["state"].append(_STATES.get(state, State.UNKNOWN) if isinstance(state, str) else State.UNKNOWN)
+        self.state.append(_STATES.get(state, State.UNKNOWN) if isinstance(state, str) else State.UNKNOWN)
         duration = entry.get("duration_ms")
         usable = isinstance(duration, (int, float)) and not isinstance(duration, bool) and abs(duration) < 1e15
         self.durations.append(float(duration) if usable and duration is not None else math.nan)
         self.retired.append(entry.get("retired") is True)
-        self.is_p2p.append(entry.get("is_p2p") is True)
 
     def _take(self, value: Any) -> Sequence[Any]:
         """`value` if it is a list that the dump's allowance still holds, else an empty one."""
@@ -153,29 +162,24 @@ class ColumnBuilder:
 
     def build(self, config: Mapping[tuple[str, str], tuple[int, ...] | None]) -> FlightColumns:
         """The columns; `config` gives the members per (name, desc) as the dump's table has them."""
-        integers = {name: np.frombuffer(column, dtype=np.int64).copy() for name, column in self.integers.items()}
-        interned = {name: np.frombuffer(column, dtype=np.int64).copy() for name, column in self.interned.items()}
         groups = tuple(
-            FlightGroup(name, desc, config.get((name, desc)), self._pg_id(index, interned, integers))
+            FlightGroup(name, desc, config.get((name, desc)), self.last_pg_id[index])
             for index, (name, desc) in enumerate(self.groups.values())
         )
         return FlightColumns(
-            **integers,
-            **interned,
+            **{name: np.frombuffer(column, dtype=np.int64).copy() for name, column in self.integers.items()},
+            call=np.frombuffer(self.call, dtype=np.int32).copy(),
             duration_ms=np.frombuffer(self.durations, dtype=np.float64).copy(),
+            state=np.frombuffer(self.state, dtype=np.int8).copy(),
             retired=np.frombuffer(bytes(self.retired), dtype=np.bool_).copy(),
-            is_p2p=np.frombuffer(bytes(self.is_p2p), dtype=np.bool_).copy(),
+            stack=np.frombuffer(self.stack, dtype=np.int32).copy(),
+            calls=np.array(self.calls.values(), dtype=np.int64).reshape(-1, len(CallField)),
             groups=groups,
             ops=self.ops.values(),
             sizes=self.sizes.values(),
             dtypes=self.dtypes.values(),
             stacks=self.stacks.values(),
         )
-
-    @staticmethod
-    def _pg_id(index: int, interned: Mapping[str, Any], integers: Mapping[str, Any]) -> int | None:
-        rows = np.flatnonzero(interned["group"] == index)
-        return int(integers["pg_id"][rows[-1]]) if len(rows) else None
 
 
 def members_of(value: Any) -> tuple[int, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -13,6 +14,8 @@ from rankmuster.model.stamp import Stamp
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Indexes = NDArray[np.int32]
+States = NDArray[np.int8]  # State
 
 
 class State(IntEnum):
@@ -43,38 +46,102 @@ class PgStatus:
     last_completed: int
 
 
+class CallField(IntEnum):
+    """Columns of `FlightColumns.calls`."""
+
+    GROUP = 0  # -> groups
+    PG_ID = 1
+    OP = 2  # -> ops, the profiling name with its backend prefix, e.g. "nccl:all_reduce"
+    IN_SIZES = 3  # -> sizes
+    OUT_SIZES = 4
+    IN_DTYPES = 5  # -> dtypes
+    OUT_DTYPES = 6
+    IS_P2P = 7  # 0 or 1
+    TIMEOUT_MS = 8
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FlightColumns:
-    """All entries of one dump; every array has shape (entries,), in the order of the dump.
+    """All entries of one dump; every array has shape (entries,), in the order of the dump, and may be read-only.
 
-    Interned columns hold indexes into `groups`, `ops`, `sizes`, `dtypes` and `stacks`; -1 means absent.
+    What entries have in common is held once: `call` points into the rows of `calls`, shape (calls, len(CallField)), a
+    few dozen for a model's program. Properties give one of its columns per entry. Indexes point into `groups`, `ops`,
+    `sizes`, `dtypes` and `stacks`; -1 means absent. A column of one value may be that value, broadcast.
     """
 
     record_id: Ints
-    group: Ints  # -> groups
-    pg_id: Ints
+    call: Indexes  # -> calls
     seq: Ints  # collective_seq_id
     p2p_seq: Ints
     op_id: Ints
-    op: Ints  # -> ops, the profiling name with its backend prefix, e.g. "nccl:all_reduce"
     created_ns: Ints  # host wall clock, ns since the epoch
     started_ns: Ints  # 0: unknown
     completed_ns: Ints  # 0: unknown
     duration_ms: Floats  # NaN: unknown
-    state: Ints  # State
+    state: States
     retired: Flags
-    is_p2p: Flags
-    timeout_ms: Ints
-    in_sizes: Ints  # -> sizes
-    out_sizes: Ints
-    in_dtypes: Ints  # -> dtypes
-    out_dtypes: Ints
-    stack: Ints  # -> stacks
+    stack: Indexes  # -> stacks
+    calls: Ints
     groups: tuple[FlightGroup, ...]
     ops: tuple[str, ...]
     sizes: tuple[tuple[tuple[int, ...], ...], ...]
     dtypes: tuple[tuple[str, ...], ...]
-    stacks: tuple[tuple[str, ...], ...]  # "name file:line", innermost first
+    stacks: Sequence[tuple[str, ...]]  # "name file:line", innermost first; made when somebody asks
+
+    def of_calls(self, field: CallField) -> Ints:
+        """One column of `calls`, shape (calls,)."""
+        column: Ints = self.calls[:, field]
+        return column
+
+    def _per_entry(self, field: CallField) -> Ints:
+        column: Ints = self.calls[:, field][self.call]
+        return column
+
+    @property
+    def group(self) -> Ints:
+        """-> groups, per entry."""
+        return self._per_entry(CallField.GROUP)
+
+    @property
+    def pg_id(self) -> Ints:
+        """The process group's number in its process, per entry."""
+        return self._per_entry(CallField.PG_ID)
+
+    @property
+    def op(self) -> Ints:
+        """-> ops, per entry."""
+        return self._per_entry(CallField.OP)
+
+    @property
+    def is_p2p(self) -> Flags:
+        """Whether torch marked it as a send or receive, per entry."""
+        flags: Flags = self._per_entry(CallField.IS_P2P) != 0
+        return flags
+
+    @property
+    def timeout_ms(self) -> Ints:
+        """The group's time-out, per entry; -1 unknown."""
+        return self._per_entry(CallField.TIMEOUT_MS)
+
+    @property
+    def in_sizes(self) -> Ints:
+        """-> sizes, per entry."""
+        return self._per_entry(CallField.IN_SIZES)
+
+    @property
+    def out_sizes(self) -> Ints:
+        """-> sizes, per entry."""
+        return self._per_entry(CallField.OUT_SIZES)
+
+    @property
+    def in_dtypes(self) -> Ints:
+        """-> dtypes, per entry."""
+        return self._per_entry(CallField.IN_DTYPES)
+
+    @property
+    def out_dtypes(self) -> Ints:
+        """-> dtypes, per entry."""
+        return self._per_entry(CallField.OUT_DTYPES)
 
     def __len__(self) -> int:
         return len(self.record_id)
