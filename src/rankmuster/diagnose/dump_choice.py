@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from rankmuster.diagnose.flight_rows import FlightRows, backend_of, rows_of
+from rankmuster.diagnose.flight_rows import FlightRows, rows_of
+from rankmuster.diagnose.op_names import backend_of
 from rankmuster.diagnose.thresholds import Thresholds
 from rankmuster.model.flight import FlightDump
 
@@ -116,8 +117,8 @@ def _stands(dumps: Iterable[FlightDump], looks: Mapping[str, float], limits: Thr
 
 def oldest_outstanding(flight: FlightRows) -> float | None:
     """Unix seconds at which the oldest operation that has not finished was enqueued; None where all have."""
-    times = [float(time) for time in flight.created[~flight.finished]]
-    times += [entry.created for entry in flight.p2p if not entry.finished]
+    p2p = flight.p2p.row[~flight.p2p.finished]
+    times = [*flight.created[~flight.finished].tolist(), *(flight.dump.columns.created_ns[p2p] / 1e9).tolist()]
     return min(times, default=None)
 
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from rankmuster.diagnose.roll import RollTable, Shapes, Signature
+from rankmuster.diagnose.roll import RollTable
+from rankmuster.diagnose.signatures import Shapes, Signature
 from rankmuster.model.fault import Subkind
 
 SYMMETRIC = (

@@ -6,7 +6,10 @@ a dump holds everything from its first record on, counting does; else the times 
 
 from __future__ import annotations
 
-from rankmuster.diagnose.flight_rows import FlightRows, P2p
+import numpy as np
+
+from rankmuster.diagnose.flight_rows import FlightRows
+from rankmuster.diagnose.p2p_rows import P2p
 from rankmuster.diagnose.roll import RollTable
 
 
@@ -14,7 +17,7 @@ def left_by_peer(table: RollTable, rank: int, row: int, peer: int, group: int) -
     """Whether `peer` is known to have finished its part of the exchange at `row` of `rank`'s dump."""
     own, other = table.rows[rank], table.rows[peer]
     members = table.group(group).members
-    entry = next((entry for entry in own.p2p if entry.row == row), None)
+    entry = next(own.p2p.where(own.p2p.row == row), None)
     if entry is None or rank not in members or peer not in members:
         return False
     wanted = "send" if entry.kind == "recv" else "recv"
@@ -34,11 +37,10 @@ def left_by_peer(table: RollTable, rank: int, row: int, peer: int, group: int) -
 
 
 def _between(table: RollTable, flight: FlightRows, rank: int, group: int, kind: str, peer: int) -> list[P2p]:
-    return [
-        entry
-        for entry in flight.p2p
-        if entry.kind == kind and entry.peer == peer and table.local_groups.get((rank, entry.group)) == group
-    ]
+    """In program order."""
+    rows = flight.p2p
+    own = [index for index in rows.groups() if table.local_groups.get((rank, index)) == group]
+    return list(rows.where(rows.of_kind(kind) & (rows.peer == peer) & np.isin(rows.group, own)))
 
 
 def _mover(entry: P2p) -> int:

@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 
-from rankmuster.diagnose.flight_rows import base_name
 from rankmuster.diagnose.habit import expected
+from rankmuster.diagnose.op_names import base_name
 from rankmuster.diagnose.roll import RollTable
 
 BREAK_WINDOW = 24
@@ -36,9 +36,11 @@ def _operations(table: RollTable, rank: int) -> list[tuple[int, str, str]]:
         if (op, group) not in texts:
             texts[(op, group)] = (f"{base_name(columns.ops[op])} in {roles[group]}", f"{group}")
         placed.append((row, *texts[(op, group)]))
-    placed += [
-        (entry.row, f"{entry.kind} in {roles[entry.group]}", f"{entry.group}/{entry.peer}") for entry in flight.p2p
-    ]
+    p2p = flight.p2p
+    for row, sends, group, peer in zip(
+        p2p.row.tolist(), p2p.sends.tolist(), p2p.group.tolist(), p2p.peer.tolist(), strict=True
+    ):
+        placed.append((row, f"{'send' if sends else 'recv'} in {roles[group]}", f"{group}/{peer}"))
     return sorted(placed)
 
 
@@ -77,8 +79,9 @@ def broke_order(table: RollTable, ranks: tuple[int, ...]) -> dict[int, str]:
         if rank not in table.rows or head is None:
             return {}
         rows, tokens, names = tokens_of(table, rank)
-        batch = (entry.row for entry in table.rows[rank].p2p if entry.batch == head.batch)
-        row = head.row if head.batch is None else next(batch, head.row)
+        p2p = table.rows[rank].p2p
+        batch = p2p.row[p2p.batch == head.batch].tolist() if head.batch is not None else []
+        row = batch[0] if batch else head.row
         start = max(0, int(np.searchsorted(rows, row)) - BREAK_WINDOW)
         predicted, place = first_break(tokens, start)
         if not predicted:

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from rankmuster.diagnose import silent_groups
-from rankmuster.diagnose.flight_rows import FlightRows, P2p, base_name
-from rankmuster.model.flight import Flags, Floats, Ints
+from rankmuster.diagnose.chosen import taken
+from rankmuster.diagnose.flight_rows import FlightRows
+from rankmuster.diagnose.op_names import base_name
+from rankmuster.diagnose.signatures import Signature, Signatures
+from rankmuster.model.flight import Flags, Floats, Indexes, Ints
 from rankmuster.model.job import Group, RankGroupView
-
-Shapes = tuple[tuple[int, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What one rank passed to one collective: operation without backend, sizes and dtypes per tensor."""
-
-    op: str
-    in_sizes: Shapes
-    out_sizes: Shapes
-    in_dtypes: tuple[str, ...]
-    out_dtypes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +25,7 @@ class RankRoll:
     """
 
     seq: Ints
-    signature: Ints
+    signature: Indexes
     finished: Flags
     failed: Flags
     started: Flags
@@ -42,6 +33,20 @@ class RankRoll:
     completed: Floats
     duration_ms: Floats
     row: Ints
+
+    def between(self, low: int, high: int) -> RankRoll:
+        """Positions `low` to `high`, as views."""
+        return RankRoll(
+            self.seq[low:high],
+            self.signature[low:high],
+            self.finished[low:high],
+            self.failed[low:high],
+            self.started[low:high],
+            self.created[low:high],
+            self.completed[low:high],
+            self.duration_ms[low:high],
+            self.row[low:high],
+        )
 
     def at(self, seq: int) -> int | None:
         """Position of `seq`, or None."""
@@ -106,74 +111,80 @@ def build(
     groups: tuple[Group, ...], local_groups: Mapping[tuple[int, int], int], rows: Mapping[int, FlightRows]
 ) -> RollTable:
     """Aligns the rows of all dumps by group members and sequence number, never by record id."""
-    interned: dict[Signature, int] = {}
+    signatures = Signatures()
     rolls: dict[tuple[int, int], RankRoll] = {}
+    views: dict[tuple[int, int], RankGroupView] = {}
     heads: dict[int, Head | None] = {}
     for rank, flight in rows.items():
-        signature = _signatures(flight, interned)
-        for index in range(len(flight.dump.columns.groups)):
-            key = local_groups.get((rank, index))
-            if key is None:
-                continue
-            mine = np.flatnonzero((flight.group == index) & (flight.seq >= 0))
-            if len(mine):
-                rolls[(key, rank)] = _roll(flight, mine, signature)
+        own = _rolls(flight, signatures.of(flight))
+        keys = {index: local_groups.get((rank, index)) for index in own}
+        for index, roll in own.items():
+            key = keys[index]
+            if key is not None:
+                rolls[(key, rank)] = roll
+        highest = _highest(flight)
+        for key in {key for key in keys.values() if key is not None}:
+            issued = [highest[index] for index in own if keys[index] == key]
+            views[(key, rank)] = _view(rank, rolls[(key, rank)], flight, max(issued))
         heads[rank] = _head(rank, flight, groups, local_groups)
-    views = {place: _view(place, roll, rows[place[1]], local_groups) for place, roll in rolls.items()}
     more, unplaced = silent_groups.place(groups, local_groups, rows, frozenset(views))
     views.update(more)
-    return RollTable(groups, rows, rolls, heads, tuple(interned), views, local_groups, unplaced)
+    return RollTable(groups, rows, rolls, heads, signatures.all(), views, local_groups, unplaced)
 
 
-def _signatures(flight: FlightRows, interned: dict[Signature, int]) -> Ints:
+def _rolls(flight: FlightRows, signature: Indexes) -> dict[int, RankRoll]:
+    """The rank's roll per group, by its index in the dump: views into columns that are sorted by group once."""
+    groups = len(flight.dump.columns.groups)
+    rows = np.arange(len(flight.seq))
+    if not len(rows):
+        return {}
+    order = (
+        rows
+        if groups == 1
+        else np.argsort(flight.group.astype(np.int16 if groups < 1 << 15 else np.int64), kind="stable")
+    )
+    seq, group = flight.seq[order], flight.group[order]
+    if bool((seq < 0).any()) or bool(((np.diff(seq) <= 0) & (group[1:] == group[:-1])).any()):
+        order = _one_a_number(flight)
+        seq, group = flight.seq[order], flight.group[order]
+    bounds = np.searchsorted(group, np.arange(groups + 1)).tolist()
+    whole = RankRoll(
+        seq,
+        taken(signature, order),
+        taken(flight.finished, order),
+        taken(flight.failed, order),
+        taken(flight.started, order),
+        taken(flight.created, order),
+        taken(flight.completed, order),
+        taken(flight.duration_ms, order),
+        taken(flight.row, order),
+    )
+    return {index: whole.between(low, high) for index, (low, high) in enumerate(pairwise(bounds)) if low < high}
+
+
+def _one_a_number(flight: FlightRows) -> Ints:
+    """Positions by group and number; of several under one number the last, and none without a number."""
+    numbered = np.flatnonzero(flight.seq >= 0)
+    order = numbered[np.lexsort((numbered, flight.seq[numbered], flight.group[numbered]))]
+    seq, group = flight.seq[order], flight.group[order]
+    last = np.ones(len(order), dtype=bool)
+    last[:-1] = (seq[1:] != seq[:-1]) | (group[1:] != group[:-1])
+    chosen: Ints = order[last]
+    return chosen
+
+
+def _highest(flight: FlightRows) -> list[int]:
+    """The highest number of each of the dump's groups; a send carries the number of the last collective before it."""
     columns = flight.dump.columns
-    bases = [base_name(op) for op in columns.ops]
-    keys = np.stack(
-        [
-            flight.op,
-            columns.in_sizes[flight.row],
-            columns.out_sizes[flight.row],
-            columns.in_dtypes[flight.row],
-            columns.out_dtypes[flight.row],
-        ],
-        axis=1,
-    )
-    unique, inverse = np.unique(keys, axis=0, return_inverse=True) if len(keys) else (keys, np.zeros(0, dtype=np.int64))
-    ids = np.empty(len(unique), dtype=np.int64)
-    for position, (op, ins, outs, in_types, out_types) in enumerate(unique.tolist()):
-        signature = Signature(
-            bases[op], columns.sizes[ins], columns.sizes[outs], columns.dtypes[in_types], columns.dtypes[out_types]
-        )
-        ids[position] = interned.setdefault(signature, len(interned))
-    result: Ints = ids[inverse.reshape(-1)]
-    for position, children in flight.children.items():
-        # A coalesced collective is what its children are, one after the other.
-        combined = Signature(
-            bases[int(flight.op[position])],
-            tuple(shape for row in children for shape in columns.sizes[int(columns.in_sizes[row])]),
-            tuple(shape for row in children for shape in columns.sizes[int(columns.out_sizes[row])]),
-            tuple(kind for row in children for kind in columns.dtypes[int(columns.in_dtypes[row])]),
-            tuple(kind for row in children for kind in columns.dtypes[int(columns.out_dtypes[row])]),
-        )
-        result[position] = interned.setdefault(combined, len(interned))
-    return result
-
-
-def _roll(flight: FlightRows, mine: Ints, signature: Ints) -> RankRoll:
-    order = mine[np.argsort(flight.seq[mine], kind="stable")]
-    _, last = np.unique(flight.seq[order][::-1], return_index=True)
-    chosen = order[::-1][last]
-    return RankRoll(
-        flight.seq[chosen],
-        signature[chosen],
-        flight.finished[chosen],
-        flight.failed[chosen],
-        flight.started[chosen],
-        flight.created[chosen],
-        flight.completed[chosen],
-        flight.duration_ms[chosen],
-        flight.row[chosen],
-    )
+    highest = np.full(len(columns.groups), -1, dtype=np.int64)
+    np.maximum.at(highest, columns.group, columns.seq)
+    sends = flight.p2p.groups()
+    for index, group in enumerate(columns.groups):
+        status = flight.dump.status.get(str(group.pg_id))
+        if group.pg_id is not None and status is not None and index not in sends:
+            highest[index] = max(int(highest[index]), status.last_enqueued)
+    found: list[int] = highest.tolist()
+    return found
 
 
 def _head(
@@ -181,7 +192,7 @@ def _head(
 ) -> Head | None:
     outstanding = np.flatnonzero(~flight.finished)
     first = int(outstanding[0]) if len(outstanding) else None
-    waiting: P2p | None = next((entry for entry in flight.p2p if not entry.finished), None)
+    waiting = flight.p2p.first_outstanding()
     if waiting is not None and (first is None or waiting.row < int(flight.row[first])):
         key = local_groups.get((rank, waiting.group))
         if key is not None:
@@ -210,24 +221,10 @@ def _head(
     )
 
 
-def _view(
-    place: tuple[int, int], roll: RankRoll, flight: FlightRows, local_groups: Mapping[tuple[int, int], int]
-) -> RankGroupView:
-    key, rank = place
-    issued = int(roll.seq[-1])
-    columns = flight.dump.columns
-    has_p2p = {entry.group for entry in flight.p2p}
-    for index, group in enumerate(columns.groups):
-        if local_groups.get((rank, index)) != key or group.pg_id is None:
-            continue
-        status = flight.dump.status.get(str(group.pg_id))
-        if status is not None and index not in has_p2p:
-            issued = max(issued, status.last_enqueued)
-        mine = columns.group == index
-        # A send carries the number of the last collective before it.
-        issued = max(issued, int(columns.seq[mine].max()))
-    done = roll.seq[roll.finished]
-    finished = int(done[-1]) if len(done) else -1
+def _view(rank: int, roll: RankRoll, flight: FlightRows, highest: int) -> RankGroupView:
+    issued = max(int(roll.seq[-1]), highest)
+    done = np.flatnonzero(roll.finished)
+    finished = int(roll.seq[done[-1]]) if len(done) else -1
     if flight.dump.only_active:
         # What is not listed has finished.
         finished = max(finished, int(roll.seq[~roll.finished].min(initial=issued + 1)) - 1)

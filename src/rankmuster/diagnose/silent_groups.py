@@ -56,7 +56,7 @@ def _ids(
     found: dict[int, set[int]] = {}
     mixed = set()
     for rank, flight in rows.items():
-        sends = {entry.group for entry in flight.p2p}
+        sends = flight.p2p.groups()
         for index, own in enumerate(flight.dump.columns.groups):
             key = local_groups.get((rank, index))
             if key is None:

@@ -172,11 +172,10 @@ def _p2p_edges(table: RollTable, head: Head) -> list[Edge]:
         return _partner_edges(table, head.rank, head.group, head.kind or "", head.peer, head.row)
     members = table.group(head.group).members
     found: dict[tuple[int, Reason], Edge] = {}
-    for entry in flight.p2p:
-        if entry.batch == head.batch and not entry.finished:
-            peer = members[entry.peer] if 0 <= entry.peer < len(members) else None
-            for edge in _partner_edges(table, head.rank, head.group, entry.kind, peer, entry.row):
-                found[(edge.target, edge.reason)] = edge
+    for entry in flight.p2p.where((flight.p2p.batch == head.batch) & ~flight.p2p.finished):
+        peer = members[entry.peer] if 0 <= entry.peer < len(members) else None
+        for edge in _partner_edges(table, head.rank, head.group, entry.kind, peer, entry.row):
+            found[(edge.target, edge.reason)] = edge
     return list(found.values())
 
 
@@ -197,17 +196,9 @@ def _partner_edges(table: RollTable, rank: int, group: int, kind: str, peer: int
         return []
     members = table.group(group).members
     own_place = members.index(rank) if rank in members else -1
-    outstanding = next(
-        (
-            entry
-            for entry in flight.p2p
-            if entry.kind == wanted
-            and entry.peer == own_place
-            and not entry.finished
-            and table.local_groups.get((peer, entry.group)) == group
-        ),
-        None,
-    )
+    rows = flight.p2p
+    opposite = rows.where(rows.of_kind(wanted) & (rows.peer == own_place) & ~rows.finished)
+    outstanding = next((one for one in opposite if table.local_groups.get((peer, one.group)) == group), None)
     if outstanding is None and flight.dump.cut:
         return []
     if outstanding is None:

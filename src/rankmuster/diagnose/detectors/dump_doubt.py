@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.flight_rows import EVENTLESS_BACKENDS
+from rankmuster.diagnose.op_names import EVENTLESS_BACKENDS
 from rankmuster.diagnose.roll import RollTable
 
 OUTSIDE_LOOKS = ("manifest", "log")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors.dump_doubt import TIMING, UNTIMED, asked_for, is_timed
 from rankmuster.diagnose.finding import Finding, accuse, verb
-from rankmuster.diagnose.flight_rows import P2p
 from rankmuster.diagnose.legal import elements
 from rankmuster.diagnose.messages import left_by_peer
+from rankmuster.diagnose.p2p_rows import P2p
 from rankmuster.diagnose.roll import Head, RollTable
 from rankmuster.diagnose.waits import WaitGraph
 from rankmuster.model.fault import Confidence, Scope, Subkind
@@ -67,11 +67,9 @@ def _left_alone(context: Context, rank: int, peers: frozenset[int], heads: dict[
 
 def _entries(table: RollTable, head: Head) -> list[P2p]:
     """The unfinished sends and receives that `head` stands at: one, or a batch."""
-    return [
-        entry
-        for entry in table.rows[head.rank].p2p
-        if not entry.finished and (entry.row == head.row or (head.batch is not None and entry.batch == head.batch))
-    ]
+    rows = table.rows[head.rank].p2p
+    here = rows.row == head.row if head.batch is None else (rows.row == head.row) | (rows.batch == head.batch)
+    return list(rows.where(here & ~rows.finished))
 
 
 def _partners(table: RollTable, head: Head) -> frozenset[int]:

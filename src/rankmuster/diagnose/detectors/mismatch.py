@@ -15,7 +15,8 @@ from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Finding, accuse
 from rankmuster.diagnose.habit import breaks_habit
 from rankmuster.diagnose.legal import differs, is_uneven_list, odd_pairwise
-from rankmuster.diagnose.roll import RollTable, Signature
+from rankmuster.diagnose.roll import RollTable
+from rankmuster.diagnose.signatures import Signature
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.job import Group
 from rankmuster.model.plane import Plane

@@ -1,0 +1,47 @@
+"""Some rows of a table: what is the same for all of them, or is all of them, is not copied."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankmuster.model.flight import Flags, Ints
+
+Column = TypeVar("Column", bound=NDArray[Any])
+
+
+@lru_cache(maxsize=256)
+def every_row(count: int) -> Ints:
+    """0 to `count` - 1, read-only and shared by all dumps of one length."""
+    rows: Ints = np.arange(count, dtype=np.int64)
+    rows.flags.writeable = False
+    return rows
+
+
+def taken(column: Column, rows: NDArray[Any]) -> Column:
+    """`column[rows]`; of a column that is one value, broadcast, another of that value."""
+    if len(column) and column.strides[0] == 0:
+        return cast("Column", np.broadcast_to(column[0], len(rows)))
+    return cast("Column", column[rows])
+
+
+class Chosen:
+    """The rows where `mask` is true, ascending."""
+
+    def __init__(self, mask: Flags) -> None:
+        self._all = bool(mask.all())
+        self.rows: Ints = every_row(len(mask)) if self._all else np.flatnonzero(mask)
+
+    def of(self, column: Column) -> Column:
+        """Those rows of `column`."""
+        return column if self._all else taken(column, self.rows)
+
+
+def seconds(stamps: Ints) -> NDArray[np.float64]:
+    """Unix seconds of nanoseconds."""
+    if len(stamps) and stamps.strides[0] == 0:
+        return np.broadcast_to(stamps[0] / 1e9, len(stamps))
+    return stamps / 1e9
