@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankmuster.diagnose.detectors.late_arrival import _waits
+from rankmuster.diagnose.slow.lateness import waits
 
 ROUNDS = np.array([1, 2])
 
 
 def seconds(durations: list[list[float]]) -> tuple[list[float], list[int]]:
     """Waits and last ranks for two rounds after one broadcast; `durations`: per rank, in ms."""
-    waited, last = _waits(np.array(durations), ROUNDS)
+    waited, last = waits(np.array(durations), ROUNDS)
     return [round(value, 6) for value in waited.tolist()], last.tolist()
 
 
@@ -40,5 +40,5 @@ def test_nobody_waits_where_all_come_together() -> None:
 
 
 def test_no_round_is_no_wait() -> None:
-    waited, last = _waits(np.ones((4, 3)), np.zeros(0, dtype=np.int64))
+    waited, last = waits(np.ones((4, 3)), np.zeros(0, dtype=np.int64))
     assert len(waited) == len(last) == 0

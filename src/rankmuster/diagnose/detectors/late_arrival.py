@@ -7,41 +7,22 @@ Blind without TORCH_NCCL_ENABLE_TIMING, to graph replays, and to slowness that a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Finding, accuse
 from rankmuster.diagnose.legal import symmetric_mask
+from rankmuster.diagnose.slow.disturbed import before_stack_dumps, disturbed
+from rankmuster.diagnose.slow.lateness import Lateness, elsewhere, measure, rounds_of
+from rankmuster.diagnose.slow.matrix import build
+from rankmuster.diagnose.slow.pattern import comes_from_elsewhere, judge
 from rankmuster.diagnose.spin import picture
 from rankmuster.model.fault import Confidence, Scope, Subkind
-from rankmuster.model.flight import Floats, Ints
 from rankmuster.model.job import Group
 from rankmuster.model.plane import Plane
+from rankmuster.model.slow import Pattern
 
 NAME = "late-arrival"
-
-
-@dataclass(frozen=True, slots=True)
-class Lateness:
-    """Waiting for one rank in one group. `share`: of wall time; `long_share`: in long waits alone. `dominance`: of all
-    waiting in the group.
-
-    `steady`: share of time buckets that hold their part of it. `worst`: seconds.
-    """
-
-    rank: int
-    share: float
-    long_share: float
-    dominance: float
-    steady: float
-    events: int
-    typical_ms: float
-    worst_ms: float
-    rounds: int
-    window: tuple[float, float]  # unix seconds
-    example: int  # sequence number of the longest wait
 
 
 def detect(context: Context) -> list[Finding]:
@@ -52,9 +33,13 @@ def detect(context: Context) -> list[Finding]:
     if not measured:
         return []
     # A rank that waits in another group comes late to this one as a victim of whom it waits for there.
-    roots = [item for item in measured if _elsewhere(context, *item) < context.limits.late_elsewhere * item[1].share]
-    group, late = max(roots or measured, key=lambda item: item[1].share)
     limits = context.limits
+    roots = [
+        (group, late)
+        for group, late in measured
+        if not comes_from_elsewhere(late.share, elsewhere(context, group, late), limits)
+    ]
+    group, late = max(roots or measured, key=lambda item: item[1].share)
     evidence = _evidence(context, group, late)
     text = (
         f"{group.label}: waiting for rank {late.rank} takes {late.share:.0%} of wall time over {late.rounds} rounds "
@@ -62,18 +47,12 @@ def detect(context: Context) -> list[Finding]:
     )
     if not roots:
         return [Finding(NAME, Plane.FLIGHT, f"{text}; it waits in other groups itself, as all late ranks do", evidence)]
-    if late.dominance < limits.late_dominance:
+    pattern = judge(late, limits, disturbed=disturbed(context))
+    if pattern is Pattern.SEVERAL:
         return [Finding(NAME, Plane.FLIGHT, f"{text}: no single rank is late", evidence)]
-    disturbed = _disturbed(context)
-    enough = limits.late_share_disturbed if disturbed else limits.late_share
-    # One rank that is last in every launch by microseconds is health; long waits, or most of the time, are not.
-    counts = late.long_share >= enough or (
-        late.share >= limits.late_most and late.dominance >= limits.late_alone and not disturbed
-    )
-    if late.steady >= limits.late_steady and counts:
+    if pattern is Pattern.PERSISTENT:
         return [_accuse(context, Subkind.PERSISTENT, text + ", all the time", group, late, evidence)]
-    tail = late.events >= limits.late_tail_events and late.steady < limits.late_steady
-    if tail and late.long_share >= (limits.late_share_disturbed if disturbed else limits.tail_share):
+    if pattern is Pattern.TAIL:
         return [_accuse(context, Subkind.TAIL, text + f", in {late.events} single waits", group, late, evidence)]
     return [Finding(NAME, Plane.FLIGHT, f"{text}: within what healthy jobs show", evidence)]
 
@@ -133,93 +112,11 @@ def _while_serving(context: Context) -> dict[int, float]:
 
 
 def _measure(context: Context, group: Group) -> Lateness | None:
-    table, limits = context.table, context.limits
-    ranks = [rank for rank in group.members if (group.key, rank) in table.rolls]
-    if len(ranks) < 2 or len(ranks) != len(group.members):
+    matrix = build(context.table, group, strict=True)
+    if matrix is None or len(matrix.numbers) < context.limits.late_rounds:
         return None
-    rolls = [table.rolls[(group.key, rank)] for rank in ranks]
-    symmetric = symmetric_mask(table)
-    usable = [roll.seq[roll.finished & np.isfinite(roll.duration_ms)] for roll in rolls]
-    numbers: Ints = usable[0]
-    for other in usable[1:]:
-        numbers = np.intersect1d(numbers, other, assume_unique=True)
-    if len(numbers) < limits.late_rounds:
-        return None
-    positions = [np.searchsorted(roll.seq, numbers) for roll in rolls]
-    durations = np.stack([roll.duration_ms[place] for roll, place in zip(rolls, positions, strict=True)])
-    created = np.stack([roll.created[place] for roll, place in zip(rolls, positions, strict=True)]).max(axis=0)
-    rounds = symmetric[rolls[0].signature[positions[0]]]
-    kept = created < _before_stack_dumps(context)
-    durations, created, numbers, rounds = durations[:, kept], created[kept], numbers[kept], rounds[kept]
-    waited, last = _waits(durations, np.flatnonzero(rounds))
-    durations, created, numbers = durations[:, rounds], created[rounds], numbers[rounds]
-    span = float(created.max() - created.min()) if len(created) else 0.0
-    if len(numbers) < limits.late_rounds or span < limits.late_span_seconds:
-        return None
-    per_rank = np.array([waited[last == index].sum() for index in range(len(ranks))])
-    worst = int(per_rank.argmax())
-    total = float(per_rank.sum())
-    if total <= 0:
-        return None
-    mine = np.where(last == worst, waited, 0.0)
-    ordinary = float(np.median(durations.min(axis=0))) / 1e3
-    events = mine[mine > max(limits.late_tail_factor * ordinary, limits.tail_wait_ms / 1e3)]
-    buckets = np.histogram(created, bins=limits.late_buckets, weights=mine)[0]
-    return Lateness(
-        rank=ranks[worst],
-        share=float(per_rank[worst]) / span,
-        long_share=float(mine[mine > max(limits.late_tail_factor * ordinary, limits.late_long_ms / 1e3)].sum()) / span,
-        dominance=float(per_rank[worst]) / total,
-        steady=float((buckets >= limits.late_bucket_share * mine.sum() / limits.late_buckets).mean()),
-        events=len(events),
-        typical_ms=float(np.median(events)) * 1e3 if len(events) else float(np.median(mine)) * 1e3,
-        worst_ms=float(mine.max()) * 1e3,
-        rounds=len(numbers),
-        window=(float(created.min()), float(created.max())),
-        example=int(numbers[int(mine.argmax())]),
-    )
-
-
-def _elsewhere(context: Context, group: Group, late: Lateness) -> float:
-    """Share of the window that the late rank spent inside operations of other groups, sends and receives included."""
-    flight = context.table.rows[late.rank]
-    columns = flight.dump.columns
-    own = {index for (rank, index), key in context.table.local_groups.items() if rank == late.rank and key == group.key}
-    created = columns.created_ns / 1e9
-    inside = (created >= late.window[0]) & (created <= late.window[1]) & np.isfinite(columns.duration_ms)
-    inside &= ~np.isin(columns.group, sorted(own))
-    return float(columns.duration_ms[inside].sum()) / 1e3 / (late.window[1] - late.window[0])
-
-
-def _waits(durations: Floats, rounds: Ints) -> tuple[Floats, Ints]:
-    """Per symmetric operation: seconds that the others waited in it for the last rank, and which that was.
-
-    `durations`: shape (ranks, operations), ms; `rounds`: positions of the symmetric ones. A broadcast before the round
-    can take up a rank's waiting, so who came last is told by all operations since the round before; that the others
-    waited is told by the round itself, for the root of a broadcast leaves it early in health.
-    """
-    sums = np.concatenate([np.zeros((len(durations), 1)), np.cumsum(durations, axis=1)], axis=1)
-    starts = np.concatenate([[0], rounds[:-1] + 1]).astype(np.int64) if len(rounds) else rounds
-    since = sums[:, rounds + 1] - sums[:, starts]
-    ordered = np.sort(since, axis=0)
-    last: Ints = since.argmin(axis=0) if len(rounds) else np.zeros(0, dtype=np.int64)
-    own = durations[:, rounds]
-    mine = own[last, np.arange(len(rounds))]
-    others = np.where(np.arange(len(durations))[:, None] == last[None, :], np.nan, own)
-    typical = np.nanmedian(others, axis=0) if len(rounds) else np.zeros(0)
-    waited: Floats = np.clip(np.minimum(ordered[1] - ordered[0], typical - mine), 0.0, None) / 1e3
-    return waited, last
-
-
-def _disturbed(context: Context) -> bool:
-    """Dumps with stacks of which no log says when they were asked for: their window may be slowed by themselves."""
-    stacked = any(len(dump.columns.stacks) for dump in context.job.dumps.values())
-    return stacked and _before_stack_dumps(context) == float("inf")
-
-
-def _before_stack_dumps(context: Context) -> float:
-    """A dump with stacks slows the job for seconds: what was enqueued after the first one is not looked at."""
-    return min(context.stack_dumps(), default=float("inf"))
+    early = matrix.only(matrix.created < before_stack_dumps(context))
+    return measure(rounds_of(early, symmetric_mask(context.table)), context.limits)
 
 
 def _evidence(context: Context, group: Group, late: Lateness) -> tuple[str, ...]:
