@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from rankmuster.diagnose.finding import verb
 from rankmuster.diagnose.roll import RollTable
-from rankmuster.diagnose.waits import WaitGraph, has_finished
+from rankmuster.diagnose.wait_graph import WaitGraph
+from rankmuster.diagnose.waits import has_finished
 from rankmuster.model.ranks_text import ranks_text
 
 

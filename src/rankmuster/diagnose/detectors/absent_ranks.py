@@ -10,7 +10,7 @@ from rankmuster.diagnose.detectors.silent_ranks import references, unknown_findi
 from rankmuster.diagnose.finding import Finding, accuse, verb
 from rankmuster.diagnose.roll import Head, RollTable
 from rankmuster.diagnose.standing import first_number, standing
-from rankmuster.diagnose.waits import Edge, Reason, WaitGraph
+from rankmuster.diagnose.wait_graph import Edge, Reason, WaitGraph
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.plane import Plane
 from rankmuster.model.ranks_text import ranks_text
@@ -24,8 +24,8 @@ def absent(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list[F
     """Roots that stand at nothing: free ranks, and ranks of which nothing is known."""
     free: dict[int, list[Edge]] = defaultdict(list)
     unknown: dict[int, list[Edge]] = defaultdict(list)
-    for edges in graph.edges.values():
-        for edge in edges:
+    for wait in graph.waits():
+        for edge in wait.edges():
             if edge.reason is Reason.NO_DUMP:
                 unknown[edge.target].append(edge)
             elif context.table.heads.get(edge.target) is None and not _dump_before(context, edge, heads):

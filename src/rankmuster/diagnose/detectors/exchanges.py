@@ -9,7 +9,7 @@ from rankmuster.diagnose.legal import elements
 from rankmuster.diagnose.messages import left_by_peer
 from rankmuster.diagnose.p2p_rows import P2p
 from rankmuster.diagnose.roll import Head, RollTable
-from rankmuster.diagnose.waits import WaitGraph
+from rankmuster.diagnose.wait_graph import WaitGraph
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.job import Group
 from rankmuster.model.plane import Plane
@@ -26,7 +26,7 @@ def met(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list[Find
     partners = {
         rank: _partners(table, head)
         for rank, head in heads.items()
-        if head.seq is None and rank in table.rows and not graph.edges.get(rank)
+        if head.seq is None and rank in table.rows and not graph.is_held(rank)
     }
     found = []
     seen: set[int] = set()

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
-import numpy as np
-
+from rankmuster.diagnose.call_matrix import call_matrix
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Finding, accuse
 from rankmuster.diagnose.habit import breaks_habit
@@ -54,35 +53,25 @@ def _first_of(context: Context, group: Group) -> Finding | None:
     ranks = [rank for rank in group.members if (group.key, rank) in table.rolls]
     if len(ranks) < 2:
         return None
-    rolls = [table.rolls[(group.key, rank)] for rank in ranks]
-    numbers = np.unique(np.concatenate([roll.seq for roll in rolls]))
-    matrix = np.full((len(ranks), len(numbers)), -1, dtype=np.int64)
-    for index, roll in enumerate(rolls):
-        matrix[index, np.searchsorted(numbers, roll.seq)] = roll.signature
-    present = matrix >= 0
-    highest = np.where(present, matrix, -1).max(axis=0)
-    lowest = np.where(present, matrix, np.iinfo(np.int64).max).min(axis=0)
-    differing = np.flatnonzero((highest != lowest) & (present.sum(axis=0) > 1))
-    for column in differing[:MAX_COLUMNS].tolist():
-        entered = {ranks[i]: table.signatures[int(matrix[i, column])] for i in np.flatnonzero(present[:, column])}
+    matrix = call_matrix(table.rolls[(group.key, rank)] for rank in ranks)
+    for column in matrix.differing()[:MAX_COLUMNS]:
+        entered = {rank: table.signatures[call] for rank, call in matrix.entered(column, ranks).items()}
         subkind = differs(entered, group.members)
         if subkind is not None:
-            agreed = bool(((highest == lowest) & (present.sum(axis=0) > 1))[:column].any())
-            return _finding(context, group, int(numbers[column]), entered, subkind, agreed)
+            agreed = matrix.agreed_before(column)
+            return _finding(context, group, int(matrix.numbers[column]), entered, subkind, agreed)
     return None
 
 
 def differs_before(table: RollTable, group: Group, seq: int) -> bool:
     """Whether members' calls differ at `seq`, or so shortly before it that they explain why nobody leaves it."""
     rolls = {rank: roll for rank in group.members if (roll := table.rolls.get((group.key, rank))) is not None}
-    numbers = {int(n) for roll in rolls.values() for n in roll.seq[(roll.seq <= seq) & (roll.seq >= seq - REACH)]}
-    for number in numbers:
-        placed = {rank: place for rank, roll in rolls.items() if (place := roll.at(number)) is not None}
-        calls = {rank: int(rolls[rank].signature[place]) for rank, place in placed.items()}
-        if len(set(calls.values())) > 1:
-            entered = {rank: table.signatures[call] for rank, call in calls.items()}
-            if differs(entered, group.members) is not None:
-                return True
+    matrix = call_matrix(rolls.values(), seq - REACH, seq)
+    ranks = tuple(rolls)
+    for column in matrix.differing():
+        entered = {rank: table.signatures[call] for rank, call in matrix.entered(column, ranks).items()}
+        if differs(entered, group.members) is not None:
+            return True
     return False
 
 

@@ -8,7 +8,8 @@ from rankmuster.diagnose.ends import AFTER_SHOCK_SIGNALS
 from rankmuster.diagnose.finding import Finding, accuse, verb
 from rankmuster.diagnose.roll import Head, RollTable
 from rankmuster.diagnose.standing import first_number, standing
-from rankmuster.diagnose.waits import Edge, WaitGraph, place
+from rankmuster.diagnose.wait_graph import Edge, WaitGraph
+from rankmuster.diagnose.waits import place
 from rankmuster.evidence import flight_json, flight_pickle, names
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.plane import Plane

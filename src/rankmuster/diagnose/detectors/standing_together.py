@@ -12,7 +12,7 @@ from rankmuster.diagnose.finding import Finding, accuse, verb
 from rankmuster.diagnose.legal import is_symmetric
 from rankmuster.diagnose.log_rolls import op_name
 from rankmuster.diagnose.roll import Head
-from rankmuster.diagnose.waits import WaitGraph
+from rankmuster.diagnose.wait_graph import WaitGraph
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.frameworklog import WatchdogTimeout
 from rankmuster.model.plane import Plane
@@ -41,7 +41,7 @@ def together(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list
     table = context.table
     standing: dict[tuple[int, int], list[Head]] = defaultdict(list)
     for rank, head in heads.items():
-        if head.seq is not None and not graph.edges.get(rank):
+        if head.seq is not None and not graph.is_held(rank):
             standing[(head.group, head.seq)].append(head)
     found = []
     stalls: list[_Stall] = []

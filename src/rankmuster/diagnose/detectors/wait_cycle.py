@@ -7,7 +7,8 @@ from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Finding, accuse, verb
 from rankmuster.diagnose.roll import RollTable
 from rankmuster.diagnose.standing import standing
-from rankmuster.diagnose.waits import Reason, WaitGraph, place
+from rankmuster.diagnose.wait_graph import Reason, WaitGraph
+from rankmuster.diagnose.waits import place
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.plane import Plane
 from rankmuster.model.ranks_text import ranks_text
@@ -15,6 +16,9 @@ from rankmuster.model.verdict import FirstDivergence
 
 NAME = "who-waits-for-whom"
 """One detector in several files; see `waiting`."""
+
+SHOWN = 8
+"""Ranks of a circle that are told one by one; a circle through a job of thousands is as long."""
 
 
 def cycle(context: Context, graph: WaitGraph) -> list[Finding]:
@@ -26,9 +30,11 @@ def cycle(context: Context, graph: WaitGraph) -> list[Finding]:
     odd = cycles.odd_order(table, ring)
     steps = "; ".join(
         f"rank {edge.waiter} waits in {place(context.table, edge)} for rank {edge.target} ({edge.reason.value})"
-        for rank in ring
-        for edge in graph.edges[rank][:1]
+        for rank in ring[:SHOWN]
+        for edge in graph.edges_of(rank)[:1]
     )
+    if len(ring) > SHOWN:
+        steps += f"; and so on, over {len(ring)} ranks"
     statement = f"{ranks_text(ring).capitalize()} wait for each other in a circle: {steps}"
     if odd.ranks:
         statement += f". {ranks_text(odd.ranks).capitalize()} went another way than the others: {odd.text}"
@@ -53,7 +59,8 @@ def cycle(context: Context, graph: WaitGraph) -> list[Finding]:
 
 def _divergence(table: RollTable, graph: WaitGraph, ring: tuple[int, ...], odd: tuple[int, ...]) -> FirstDivergence:
     """The operation that was waited in first: for the odd rank, where one is known, else for anybody of the ring."""
-    edges = [edge for rank in ring for edge in graph.edges[rank] if edge.target in (odd or ring)]
+    wanted = frozenset(odd or ring)
+    edges = [edge for wait in graph.waits(ring) for edge in wait.edges(ring) if edge.target in wanted]
     edge = min(edges, key=lambda edge: (_created(table, edge.waiter), edge.waiter))
     group, head = table.group(edge.group), table.heads[edge.waiter]
     here = [one for one in edges if (one.group, one.seq) == (edge.group, edge.seq)]
