@@ -7,7 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rankmuster.diagnose import bygone, dump_choice, flight_groups, host_clocks, log_rolls, looks, lookup, roll, window
+from rankmuster.diagnose import (
+    bygone,
+    dump_choice,
+    flight_groups,
+    host_clocks,
+    log_rolls,
+    looks,
+    lookup,
+    previous,
+    roll,
+    window,
+)
 from rankmuster.diagnose.bygone import Bygone
 from rankmuster.diagnose.clock import Clock, anchor
 from rankmuster.diagnose.flight_rows import FlightRows, rows_of
@@ -17,6 +28,7 @@ from rankmuster.diagnose.thresholds import Thresholds
 from rankmuster.evidence.bundle import Evidence
 from rankmuster.model.engine import EnginePage
 from rankmuster.model.flight import DumpRequest, FlightDump
+from rankmuster.model.flight_report import Between
 from rankmuster.model.frameworklog import DumpNotice, EngineWatchdog, WatchdogTimeout, WorkerDeath, WorkStatus
 from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.instance import InstanceFacts, ManifestFacts
@@ -40,6 +52,7 @@ class Context:
     none or no stamp can be anchored, so they order events and say nothing by their absence.
     `last_look`: unix seconds of the last look at the instance, None where no collector noted one.
     `bygone`: kernel events from before the instance's start, which `evidence` does not hold; None where there are none.
+    `between`: what an earlier set of dumps, given as such, says of these; None where none was given.
     `memo`: what `memo.once` remembers.
     """
 
@@ -63,6 +76,7 @@ class Context:
     window: tuple[float | None, float | None]
     job: Job
     bygone: Bygone | None = None
+    between: Between | None = None
     memo: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)
 
     def time(self, stamp: Stamp | None) -> float | None:
@@ -100,9 +114,9 @@ class Context:
         return any(facts.in_motion for facts in self.dump_facts.values() if not facts.stale)
 
 
-def build(evidence: Evidence, limits: Thresholds) -> Context:
-    """Aligns all evidence (DESIGN, "Align")."""
-    evidence, earlier = bygone.set_aside(evidence)
+def build(evidence: Evidence, limits: Thresholds, earlier: Evidence | None = None) -> Context:
+    """Aligns all evidence (DESIGN, "Align"). `earlier`: dumps of the same job that were taken before these."""
+    evidence, before_start = bygone.set_aside(evidence)
     facts = _facts(evidence.of(InstanceFacts))
     manifests = evidence.of(ManifestFacts)
     dumps = _ranked(evidence.of(FlightDump), manifests)
@@ -112,7 +126,9 @@ def build(evidence: Evidence, limits: Thresholds) -> Context:
     rows = {rank: rows_of(dump) for rank, dump in sorted(newest.items())}
     notices = looks.notices_by_rank(evidence.of(DumpNotice))
     clock = _clock(evidence, facts, rows, notices)
-    dump_facts = looks.facts_of(rows, notices, manifests, clock, limits, choice.moving)
+    between = _between(choice.newest, earlier, evidence, limits) if earlier is not None else None
+    moving = choice.moving | (between.moving if between is not None else frozenset())
+    dump_facts = looks.facts_of(rows, notices, manifests, clock, limits, moving)
     live = {rank: flight for rank, flight in rows.items() if not dump_facts[rank].stale}
     # An empty dump without counters (a recorder of size 0) says as much as none.
     speaking = {rank: flight for rank, flight in live.items() if len(flight.dump.columns) or flight.dump.status}
@@ -170,8 +186,15 @@ def build(evidence: Evidence, limits: Thresholds) -> Context:
         last_look=last_look,
         window=covered,
         job=job,
-        bygone=earlier,
+        bygone=before_start,
+        between=between,
     )
+
+
+def _between(newest: Mapping[int, FlightDump], earlier: Evidence, evidence: Evidence, limits: Thresholds) -> Between:
+    dumps = _ranked(earlier.of(FlightDump), earlier.of(ManifestFacts))
+    noted = looks.noted(evidence.of(ManifestFacts))
+    return previous.compare(newest, dumps, noted, limits, bool(evidence.of(WatchdogTimeout)))
 
 
 def _facts(descriptions: tuple[InstanceFacts, ...]) -> InstanceFacts | None:

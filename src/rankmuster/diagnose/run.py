@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rankmuster.diagnose import context as contexts
-from rankmuster.diagnose import progress
+from rankmuster.diagnose import progress, two_sets
 from rankmuster.diagnose.conclude import conclude
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors import (
@@ -83,18 +83,36 @@ class Diagnosis:
     job: Job
 
 
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """A diagnosis with what it was made from, for reports that go further than the verdict."""
+
+    diagnosis: Diagnosis
+    context: Context
+    findings: tuple[Finding, ...]
+
+
 def diagnose(evidence: Evidence, limits: Thresholds = DEFAULTS) -> Diagnosis:
     """The verdict on `evidence`.
 
     Raises MixedInstances where it holds two instances, naming both.
     """
+    return examine(evidence, limits).diagnosis
+
+
+def examine(evidence: Evidence, limits: Thresholds = DEFAULTS, earlier: Evidence | None = None) -> Examination:
+    """The verdict on `evidence` and the aligned job behind it. `earlier`: dumps of it that were taken before.
+
+    Raises MixedInstances where `evidence` holds two instances, naming both.
+    """
     _one_instance(evidence)
-    context = contexts.build(evidence, limits)
+    context = contexts.build(evidence, limits, earlier)
     findings = [finding for detector in DETECTORS for finding in detector(context)]
     view = progress.assess(context, findings)
     outcome = weigh(context, findings, view)
     named = (*outcome.accusation.culprits, *outcome.accusation.suspects) if outcome.accusation is not None else ()
     findings += culprit_stacks.explain(context, named)
+    findings += two_sets.explain(context)
     findings += ras_counts.standing_alike(context, view)
     findings += port_counters.explain(context, view)
     outcome = port_counters.with_links(context, outcome)
@@ -102,7 +120,8 @@ def diagnose(evidence: Evidence, limits: Thresholds = DEFAULTS) -> Diagnosis:
         findings += wrong_path.narrowed(context)
     if outcome.accusation is not None and not outcome.accusation.stop:
         findings += timeout_history.explain(context)
-    return Diagnosis(conclude(context, findings, view, outcome), context.job)
+    diagnosis = Diagnosis(conclude(context, findings, view, outcome), context.job)
+    return Examination(diagnosis, context, tuple(findings))
 
 
 def _speed_in_question(view: ProgressView, outcome: Outcome) -> bool:

@@ -1,0 +1,184 @@
+"""An earlier set of dumps of the same job: whether each rank went on between the two, from the records alone.
+
+Which set is the earlier one is the user's word, and checked: a ring's record ids only grow, and a record that both sets
+hold has one time of enqueueing. A set of another run, or one that is not earlier, is told and never believed.
+Blind to a stop that began after the earlier set in a job whose operations follow each other slower than the watchdog
+sweeps, or whose backend has no events, where nothing says when the later set was taken.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+import numpy as np
+
+from rankmuster.diagnose.dump_choice import choose, recorder_of
+from rankmuster.diagnose.flight_rows import FlightRows, rows_of
+from rankmuster.diagnose.thresholds import Thresholds
+from rankmuster.model.flight import FlightDump
+from rankmuster.model.flight_report import Between, Since
+from rankmuster.model.ranks_text import ranks_text
+
+
+class Step(Enum):
+    """What one rank did between the two sets."""
+
+    WENT_ON = "went on"  # new records, and what it stands at is another operation, or none
+    STOOD = "stood"
+    QUEUED = "queued"  # new records, and the same operation outstanding
+    DRAINED = "drained"  # no new record, and others finished
+    LATER = "later"  # the set that was called earlier goes further
+    STRANGER = "stranger"  # of another run
+
+
+def compare(
+    newest: Mapping[int, FlightDump],
+    earlier: Iterable[FlightDump],
+    looks: Mapping[str, float],
+    limits: Thresholds,
+    timed_out: bool,
+) -> Between:
+    """What `earlier` says of the judged dumps. `looks`: unix seconds per file of `newest`.
+
+    `timed_out`: a watchdog's line says that the later set was written in a stop.
+    """
+    before = choose(earlier, {}, limits).newest
+    if not before:
+        return Between(Since.NO_DUMPS, "the earlier folder holds no dump of a known rank")
+    pairs = {
+        rank: (before[rank], dump)
+        for rank, dump in sorted(newest.items())
+        if rank in before
+        and len(dump.columns)
+        and len(before[rank].columns)
+        and recorder_of(before[rank]) is recorder_of(dump)
+    }
+    uncompared = tuple(sorted((set(newest) | set(before)) - set(pairs)))
+    if not pairs:
+        return Between(Since.NO_DUMPS, "no rank left a dump of the same recorder in both sets", uncompared=uncompared)
+    rows = {rank: rows_of(dump) for rank, (_, dump) in pairs.items()}
+    steps: dict[Step, list[int]] = defaultdict(list)
+    for rank, (old, _) in pairs.items():
+        steps[step_of(rows_of(old), rows[rank])].append(rank)
+    strangers, later = tuple(steps[Step.STRANGER]), tuple(steps[Step.LATER])
+    if len(strangers) * 2 >= len(pairs):
+        note = (
+            f"the dumps of {ranks_text(strangers)} in the two sets hold other calls under the same record ids, or lie "
+            "wholly apart: the earlier folder is of another run; it was left out"
+        )
+        return Between(Since.OTHER_RUN, note, uncompared=uncompared, strangers=strangers)
+    if later:
+        note = (
+            f"the dumps of {ranks_text(later)} in the folder given as the earlier one go further than in the other: it "
+            "is not earlier; swap the two. It was left out"
+        )
+        return Between(Since.NOT_EARLIER, note, uncompared=uncompared, strangers=strangers)
+    seconds = max(new.columns.newest_ns for _, new in pairs.values()) - max(
+        old.columns.newest_ns for old, _ in pairs.values()
+    )
+    since, note = _since(steps, uncompared, rows, looks, limits, timed_out)
+    return Between(
+        since,
+        note,
+        went_on=tuple(steps[Step.WENT_ON]),
+        stood=tuple(steps[Step.STOOD]),
+        queued=tuple(steps[Step.QUEUED]),
+        drained=tuple(steps[Step.DRAINED]),
+        uncompared=uncompared,
+        strangers=strangers,
+        seconds=seconds / 1e9,
+    )
+
+
+def step_of(old: FlightRows, new: FlightRows) -> Step:
+    """What happened to one rank's recorder between two dumps of it."""
+    before, after = old.dump.columns, new.dump.columns
+    last_before, last_after = int(before.record_id[-1]), int(after.record_id[-1])
+    common, at_old, at_new = np.intersect1d(before.record_id, after.record_id, return_indices=True)
+    if len(common):
+        # One record has one time. (A recorder that was reset, or another process, begins at 0 again.)
+        if bool((before.created_ns[at_old] != after.created_ns[at_new]).any()):
+            return Step.STRANGER
+    elif _apart(old, new):
+        return Step.STRANGER
+    backwards = (before.state[at_old] > after.state[at_new]) | (before.retired[at_old] & ~after.retired[at_new])
+    if last_after < last_before or bool(backwards.any()):
+        return Step.LATER
+    head_before, head_after = _head(old), _head(new)
+    moved = head_before != head_after
+    if last_after > last_before:
+        return Step.WENT_ON if head_after is None or moved else Step.QUEUED
+    return Step.DRAINED if moved else Step.STOOD
+
+
+def _apart(old: FlightRows, new: FlightRows) -> bool:
+    """Of two dumps without a common record: whether they cannot be of one recorder, by names or by order of time."""
+    before, after = old.dump.columns, new.dump.columns
+    if {group.name for group in before.groups}.isdisjoint(group.name for group in after.groups):
+        return True
+    later = int(after.record_id[-1]) > int(before.record_id[-1])
+    lists_all = not old.dump.only_active and not new.dump.only_active
+    return lists_all and later != (after.newest_ns > before.newest_ns)
+
+
+def _head(flight: FlightRows) -> int | None:
+    """Record id of the first operation that has not finished."""
+    rows = flight.row[~flight.finished]
+    first = int(rows[0]) if len(rows) else None
+    message = flight.p2p.first_outstanding()
+    if message is not None and (first is None or message.row < first):
+        first = message.row
+    return int(flight.dump.columns.record_id[first]) if first is not None else None
+
+
+def _since(
+    steps: Mapping[Step, list[int]],
+    uncompared: tuple[int, ...],
+    rows: Mapping[int, FlightRows],
+    looks: Mapping[str, float],
+    limits: Thresholds,
+    timed_out: bool,
+) -> tuple[Since, str]:
+    went_on = steps.get(Step.WENT_ON, [])
+    others = [rank for step, ranks in steps.items() if step is not Step.WENT_ON for rank in ranks]
+    if not went_on and not steps.get(Step.QUEUED) and not steps.get(Step.DRAINED):
+        note = "nobody enqueued or finished anything between the two sets (unless one is a copy of the other)"
+        return Since.STANDS, note
+    if others or uncompared:
+        return Since.MIXED, _mixed(steps, uncompared)
+    signs = [rank for rank, flight in rows.items() if flight.in_motion]
+    if not signs:
+        old_looks = [
+            rank
+            for rank, flight in rows.items()
+            if (look := looks.get(flight.dump.source)) is not None and look - flight.newest > limits.tail_seconds
+        ]
+        brisk = all(flight.has_events and flight.longest_gap < limits.sweep_seconds for flight in rows.values())
+        if timed_out or old_looks or brisk:
+            why = (
+                "a watchdog timed out"
+                if timed_out
+                else f"the newest record of {ranks_text(old_looks)} is old at the second look"
+                if old_looks
+                else "its operations follow each other faster than the watchdog sweeps, and none is completed and not "
+                "yet retired"
+            )
+            note = f"all ranks went on after the earlier set, and the job stands in the later one: {why}"
+            return Since.STOPPED_SINCE, note
+    return Since.WENT_ON, "every rank enqueued operations since, and none stands at what it stood at before"
+
+
+def _mixed(steps: Mapping[Step, list[int]], uncompared: tuple[int, ...]) -> str:
+    said = {
+        Step.WENT_ON: "went on",
+        Step.QUEUED: "enqueued more behind the same operation",
+        Step.DRAINED: "finished some and enqueued nothing",
+        Step.STOOD: "did nothing",
+        Step.STRANGER: "left an earlier dump of another run",
+    }
+    parts = [f"{ranks_text(steps[step])} {words}" for step, words in said.items() if steps.get(step)]
+    if uncompared:
+        parts.append(f"of {ranks_text(uncompared)} there is no dump in both sets")
+    return "between the two sets " + "; ".join(parts)
