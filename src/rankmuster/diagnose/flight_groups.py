@@ -39,23 +39,26 @@ def align(
     Where a dump has no usable table (gloo's is broken), members are inferred from who uses the same (name, desc); only
     the whole job's group is known to hold those too who left no dump.
     """
+    sets = _MemberSets()
     users: dict[tuple[str, str], set[int]] = defaultdict(set)
-    told: dict[tuple[str, str], set[tuple[int, ...]]] = defaultdict(set)
+    told: dict[tuple[str, str], dict[int, None]] = defaultdict(dict)
     for rank, dump in dumps.items():
         for group in dump.columns.groups:
             users[(group.name, group.desc)].add(rank)
             if group.members:
-                told[(group.name, group.desc)].add(group.members)
+                told[(group.name, group.desc)][sets.number(group.members)] = None
+    inferred = _Inferred(sets, users, told, world)
 
-    buckets: dict[tuple[int, ...], dict[int, list[tuple[int, FlightGroup]]]] = defaultdict(lambda: defaultdict(list))
+    buckets: dict[int, dict[int, list[tuple[int, FlightGroup]]]] = defaultdict(lambda: defaultdict(list))
     for rank, dump in dumps.items():
         for index, group in enumerate(dump.columns.groups):
-            buckets[_members(rank, group, users, told, world)][rank].append((index, group))
+            own = sets.number(group.members) if group.members else inferred.of(rank, group)
+            buckets[own][rank].append((index, group))
 
     groups: list[Group] = []
     local: dict[tuple[int, int], int] = {}
-    for members in sorted(buckets):
-        for matched in _same_members(buckets[members]):
+    for members, number in sorted((sets.members(number), number) for number in buckets):
+        for matched in _same_members(buckets[number]):
             key = len(groups)
             names = Counter(group.name for _, _, group in matched)
             descs = Counter(group.desc for _, _, group in matched)
@@ -65,21 +68,52 @@ def align(
     return tuple(groups), local
 
 
-def _members(
-    rank: int,
-    group: FlightGroup,
-    users: Mapping[tuple[str, str], set[int]],
-    told: Mapping[tuple[str, str], set[tuple[int, ...]]],
-    world: tuple[int, ...],
-) -> tuple[int, ...]:
-    if group.members:
-        return group.members
-    fitting = [members for members in told[(group.name, group.desc)] if rank in members]
-    if len(fitting) == 1:
-        return fitting[0]
-    if group.desc == WHOLE and not fitting and users[(group.name, group.desc)] <= set(world):
-        return world
-    return tuple(sorted(users[(group.name, group.desc)]))
+class _MemberSets:
+    """Member sets by number: one that stands in the dumps of thousands is compared with the others once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._seen: dict[int, tuple[int, tuple[int, ...]]] = {}  # by identity; holds them, so that it stays theirs
+        self._members: list[tuple[int, ...]] = []
+
+    def number(self, members: tuple[int, ...]) -> int:
+        seen = self._seen.get(id(members))
+        if seen is None:
+            number = self._numbers.setdefault(members, len(self._members))
+            if number == len(self._members):
+                self._members.append(members)
+            seen = self._seen[id(members)] = (number, members)
+        return seen[0]
+
+    def members(self, number: int) -> tuple[int, ...]:
+        return self._members[number]
+
+
+class _Inferred:
+    """Members of groups whose own dump does not tell them."""
+
+    def __init__(
+        self,
+        sets: _MemberSets,
+        users: Mapping[tuple[str, str], set[int]],
+        told: Mapping[tuple[str, str], Mapping[int, None]],
+        world: tuple[int, ...],
+    ) -> None:
+        self._sets, self._users, self._told, self._world = sets, users, told, world
+        self._ranks = frozenset(world)
+        self._all: dict[tuple[str, str], int] = {}
+
+    def of(self, rank: int, group: FlightGroup) -> int:
+        """The number of the member set: what another member's dump says, the whole job, or all who use the name."""
+        name = (group.name, group.desc)
+        fitting = [number for number in self._told.get(name, ()) if rank in self._sets.members(number)]
+        if len(fitting) == 1:
+            return fitting[0]
+        if group.desc == WHOLE and not fitting and self._users[name] <= self._ranks:
+            return self._sets.number(self._world)
+        if name not in self._all:
+            self._all[name] = self._sets.number(tuple(sorted(self._users[name])))
+        return self._all[name]
 
 
 def _same_members(

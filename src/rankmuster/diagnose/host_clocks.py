@@ -14,6 +14,7 @@ import numpy as np
 from rankmuster.diagnose.legal import symmetric_mask
 from rankmuster.diagnose.lookup import Roster
 from rankmuster.diagnose.roll import RollTable
+from rankmuster.model.flight import Floats, Ints
 
 FEWEST = 8
 """Operations that two hosts must share for an estimate."""
@@ -34,28 +35,48 @@ def estimate(table: RollTable, roster: Roster) -> dict[str, tuple[float, float]]
     if len(by_host) < 2:
         return {}
     reference = max(sorted(by_host), key=lambda host: len(by_host[host]))
-    ends = {host: _ends(table, ranks) for host, ranks in by_host.items()}
+    differences = _differences(table, {rank: host for host, ranks in by_host.items() for rank in ranks}, reference)
     offsets = {reference: (0.0, 0.0)}
-    for host, seen in ends.items():
-        shared = sorted(set(seen) & set(ends[reference]))
-        if host == reference or len(shared) < FEWEST:
+    for host, found in differences.items():
+        apart = np.concatenate(found)
+        if len(apart) < FEWEST:
             continue
-        differences = np.array([ends[reference][key] - seen[key] for key in shared])
-        middle = float(np.median(differences))
-        spread = float(np.median(np.abs(differences - middle))) * 1.4826
+        middle = float(np.median(apart))
+        spread = float(np.median(np.abs(apart - middle))) * 1.4826
         offsets[host] = (middle, max(spread, WATCHDOG_SECONDS))
     return offsets if len(offsets) > 1 else {}
 
 
-def _ends(table: RollTable, ranks: set[int]) -> dict[tuple[int, int], float]:
-    """(group, number) -> when the first rank of the host saw it end, for finished symmetric operations."""
+def _differences(table: RollTable, host_of: dict[int, str], reference: str) -> dict[str, list[Floats]]:
+    """Per host: seconds from its first sight of an operation's end to the reference's, of all that both saw end."""
     symmetric = symmetric_mask(table)
-    earliest: dict[tuple[int, int], float] = {}
+    by_group: dict[int, dict[str, list[tuple[Ints, Floats]]]] = defaultdict(lambda: defaultdict(list))
     for (key, rank), roll in table.rolls.items():
-        if rank not in ranks:
+        host = host_of.get(rank)
+        if host is None:
             continue
         usable = roll.finished & (roll.completed > 0) & symmetric[roll.signature]
-        for seq, end in zip(roll.seq[usable].tolist(), roll.completed[usable].tolist(), strict=True):
-            place = (key, seq)
-            earliest[place] = min(end, earliest.get(place, end))
-    return earliest
+        if usable.any():
+            by_group[key][host].append((roll.seq[usable], roll.completed[usable]))
+    found: dict[str, list[Floats]] = defaultdict(list)
+    for hosts in by_group.values():
+        if reference not in hosts or len(hosts) < 2:
+            continue
+        numbers, ends = _earliest(hosts[reference])
+        for host, seen in hosts.items():
+            if host == reference:
+                continue
+            own_numbers, own_ends = _earliest(seen)
+            _, here, there = np.intersect1d(numbers, own_numbers, assume_unique=True, return_indices=True)
+            if len(here):
+                found[host].append(ends[here] - own_ends[there])
+    return found
+
+
+def _earliest(seen: list[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:
+    """(numbers, when the first rank of the host saw each end), ascending by number."""
+    numbers = np.concatenate([numbers for numbers, _ in seen])
+    ends = np.concatenate([ends for _, ends in seen])
+    order = np.lexsort((ends, numbers))
+    distinct, first = np.unique(numbers[order], return_index=True)
+    return distinct, ends[order][first]

@@ -108,13 +108,13 @@ def build(evidence: Evidence, dumps: Iterable[FlightDump], facts: InstanceFacts 
         d.host, d.pid, d.gpu = process.host, process.pid, process.gpu
         d.gpu_uuid, d.bus_id, d.pod = process.gpu_uuid, process.bus_id, process.pod
         d.exit_code, d.exited_at, d.has_exit_facts = process.exit_code, process.exited_at, True
-    groups: set[tuple[int, ...]] = set()
+    groups: dict[int, tuple[int, ...]] = {}
     for dump in dumps:
         if dump.rank is not None:
             draft(dump.rank)
-        groups.update(group.members for group in dump.columns.groups if group.members)
-    # Each group stands in as many dumps as it has members: one look at each set is enough.
-    for member in {member for members in groups for member in members}:
+        groups.update((id(group.members), group.members) for group in dump.columns.groups if group.members)
+    # Each group stands in as many dumps as it has members, mostly as one object: one look at each is enough.
+    for member in {member for members in groups.values() for member in members}:
         draft(member)
     spans = evidence.of(LogSpan)
     for span in spans:

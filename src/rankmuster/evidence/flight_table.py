@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from rankmuster.evidence.flight_members import MAX_RANK as MAX_RANK
+from rankmuster.evidence.flight_members import members_of
 from rankmuster.model.flight import CallField, FlightColumns, FlightGroup, PgStatus, State
 
 MAX_NAME = 512
@@ -21,9 +23,6 @@ MAX_FRAMES = 64
 MAX_ITEMS = 10_000_000
 """Sizes, dtypes and dimensions taken from one dump. A pickle can share one long list between all its entries, at two
 bytes a time; the largest honest dump known (2000 list all-to-alls of 1024 ranks) holds 8 million."""
-
-MAX_RANK = 1_000_000
-"""Larger numbers in a list of members are damage (as in instance.json)."""
 
 _INT64 = 1 << 63
 _STATES = {"scheduled": State.SCHEDULED, "started": State.STARTED, "completed": State.COMPLETED}
@@ -180,22 +179,6 @@ class ColumnBuilder:
             dtypes=self.dtypes.values(),
             stacks=self.stacks.values(),
         )
-
-
-def members_of(value: Any) -> tuple[int, ...] | None:
-    """`"[0, 1, 2, 3]"` (a string in every release), a list, or nothing usable: None."""
-    if isinstance(value, str):
-        found = _DIGITS.findall(value[:1_000_000])
-        # One number that cannot be a rank means that the list is damaged; half of a list would accuse the wrong ranks.
-        numbers = [int(number) for number in found] if all(len(number) < 10 for number in found) else []
-    elif isinstance(value, Sequence) and not isinstance(value, (bytes, str)):
-        numbers = [_integer(item, -1) for item in value]
-    else:
-        return None
-    if max(numbers, default=0) >= MAX_RANK:
-        return None
-    numbers = [number for number in numbers if number >= 0]
-    return tuple(sorted(set(numbers))) or None
 
 
 def group_table(value: Any) -> dict[tuple[str, str], tuple[int, ...] | None]:
