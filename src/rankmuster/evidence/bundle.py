@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias, TypeVar, cast
 
@@ -72,8 +73,9 @@ class Taken:
     named: tuple[Problem, ...] = ()
 
 
-def load(path: Path, each: Each = map) -> Evidence:
-    """Reads a bundle, any folder of evidence, an archive of one, or a single file. `each` calls the readers.
+def load(path: Path, each: Each = map, readers: tuple[Reader, ...] | None = None) -> Evidence:
+    """Reads a bundle, any folder of evidence, an archive of one, or a single file. `each` calls the readers, all or
+    those given.
 
     Raises folder.EvidenceMissing, EvidenceEmpty, EvidenceForbidden, or EvidenceUnreadable for a single file of which
     nothing can be used; whatever else is wrong becomes a Problem.
@@ -82,7 +84,7 @@ def load(path: Path, each: Each = map) -> Evidence:
     from rankmuster.evidence import folder
 
     gathering = _Gathering()
-    for taken in each(take, _parts(folder.walk(path))):
+    for taken in each(partial(take, readers=readers), _parts(folder.walk(path))):
         gathering.add(taken)
     evidence = gathering.evidence()
     if not evidence.by_type and evidence.problems and not path.is_dir():

@@ -12,6 +12,7 @@ from rankmuster.evidence.blob import Reader, ReaderKind
 _MODULES = (
     "flight_pickle",
     "flight_json",
+    "flight_summary",
     "dump_requests",
     "manifest",
     "node_facts",
