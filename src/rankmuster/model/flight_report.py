@@ -76,9 +76,19 @@ class Camp:
     call: str  # "all_reduce of [16, 4096] Float"
 
 
+class Shift(str, Enum):
+    """How the calls of the odd ranks lie to those of the others from the first difference on."""
+
+    OTHER_ORDER = "other order"  # the same calls, not in the others' order
+    LEFT_OUT = "left out"  # as if they had left out one call
+    ONE_MORE = "one more"  # as if they had made one more
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """The first number under which members' calls differ illegally. `odd`: the minority, empty where there is none.
+
+    `shift`: None where what follows does not tell.
 
     `left`: members that have finished the call all the same. `later`: more numbers at which calls differ; `examples`:
     those of them that were asked for, with the camps.
@@ -90,6 +100,7 @@ class Difference:
     odd: tuple[int, ...]
     left: tuple[int, ...]
     later: int
+    shift: Shift | None = None
     examples: tuple[tuple[int, tuple[Camp, ...]], ...] = ()
 
 

@@ -1,0 +1,1 @@
+"""From one diagnosis' aligned dumps to what `rankmuster flight` shows of them; accuses nobody by itself."""

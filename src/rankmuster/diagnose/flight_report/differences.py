@@ -1,0 +1,89 @@
+"""Where members of a group passed different calls, as the mismatch detector found it: nothing is judged twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rankmuster.diagnose.call_matrix import call_matrix
+from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.detectors import mismatch
+from rankmuster.diagnose.finding import Finding
+from rankmuster.diagnose.flight_report.calls import camps
+from rankmuster.diagnose.flight_report.shifts import shift_of
+from rankmuster.diagnose.legal import differs
+from rankmuster.diagnose.roll import RollTable
+from rankmuster.diagnose.signatures import Signature
+from rankmuster.model.fault import Subkind
+from rankmuster.model.flight_report import Difference
+from rankmuster.model.job import Group
+
+MAX_LATER = 4000
+"""Numbers behind the first difference that are looked at, as in the detector."""
+
+
+def differences(context: Context, findings: Iterable[Finding], examples: int) -> dict[int, Difference]:
+    """The difference of each group that has one, by group key. `examples`: how many later ones are told with camps."""
+    table = context.table
+    found: dict[int, Difference] = {}
+    for finding in findings:
+        accusation = finding.accusation
+        if finding.detector != mismatch.NAME or accusation is None or accusation.divergence is None:
+            continue
+        told, kind = accusation.divergence, accusation.subkind
+        if told.sequence is None or kind is None:
+            continue
+        for group in table.groups:
+            if group.key in found or group.label != told.group or group.members != told.members:
+                continue
+            entered = entered_at(table, group, told.sequence)
+            if len(entered) > 1 and differs(entered, group.members) is not None:
+                found[group.key] = _difference(table, group, told.sequence, kind, accusation.culprits, examples)
+                break
+    return found
+
+
+def entered_at(table: RollTable, group: Group, seq: int) -> dict[int, Signature]:
+    """What each member passed under a number, of those whose dumps hold it."""
+    entered = {}
+    for rank in group.members:
+        roll = table.rolls.get((group.key, rank))
+        position = roll.at(seq) if roll is not None else None
+        if roll is not None and position is not None:
+            entered[rank] = table.signatures[int(roll.signature[position])]
+    return entered
+
+
+def _difference(
+    table: RollTable, group: Group, seq: int, kind: Subkind, odd: tuple[int, ...], examples: int
+) -> Difference:
+    entered = entered_at(table, group, seq)
+    later = [number for number in _differing(table, group, seq) if _clashes(table, group, number)]
+    return Difference(
+        sequence=seq,
+        kind=kind,
+        camps=camps(entered),
+        odd=odd,
+        left=tuple(rank for rank in sorted(entered) if _left(table, group.key, rank, seq)),
+        later=len(later),
+        shift=shift_of(table, group, seq, odd),
+        examples=tuple((number, camps(entered_at(table, group, number))) for number in later[:examples]),
+    )
+
+
+def _differing(table: RollTable, group: Group, after: int) -> list[int]:
+    """Numbers above `after` under which members' signatures are not all the same, legal or not."""
+    rolls = [roll for rank in group.members if (roll := table.rolls.get((group.key, rank))) is not None]
+    matrix = call_matrix(rolls, low=after + 1)
+    found: list[int] = matrix.numbers[matrix.differing()[:MAX_LATER]].tolist()
+    return found
+
+
+def _clashes(table: RollTable, group: Group, seq: int) -> bool:
+    entered: Mapping[int, Signature] = entered_at(table, group, seq)
+    return differs(entered, group.members) is not None
+
+
+def _left(table: RollTable, key: int, rank: int, seq: int) -> bool:
+    roll = table.rolls[(key, rank)]
+    position = roll.at(seq)
+    return position is not None and bool(roll.finished[position])
