@@ -10,7 +10,7 @@ PYTEST_ARGS ?= -n auto
 
 all: $(STAMP) ## make .venv and install the program with its tools
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml setup.py $(wildcard src/native/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or later is needed, this is " + sys.version.split()[0] + "; name another with make PYTHON=...") if sys.version_info < (3, 10) else None'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) cannot make a virtual environment (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	@echo "installing into $(VENV) ..."
@@ -74,4 +74,5 @@ imports: $(STAMP) ## the layers of the design
 
 clean: ## remove .venv, caches and the demo's output
 	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
+	find src -name '*.so' -delete
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

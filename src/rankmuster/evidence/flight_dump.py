@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from rankmuster.evidence import names
 from rankmuster.evidence.blob import Reading
-from rankmuster.evidence.flight_table import ColumnBuilder, group_table, status_table, text, version_of
+from rankmuster.evidence.flight_table import group_table, status_table, text, version_of
 from rankmuster.model.flight import FlightColumns, FlightDump, PgStatus, State
 from rankmuster.model.problem import Problem, ProblemKind
 
@@ -19,6 +19,13 @@ LEAST_BUFFER = 100
 
 MARKERS = ("pg_config", "entries", "pg_status")
 """Keys of which a dump has at least one besides its version."""
+
+
+class Entries(Protocol):
+    """All entries of a dump, however they were read."""
+
+    def build(self, config: Mapping[tuple[str, str], tuple[int, ...] | None]) -> FlightColumns:
+        """The columns; `config` gives the members per (name, desc) as the dump's table has them."""
 
 
 def looks_like_dump(top: Any) -> bool:
@@ -50,9 +57,9 @@ def _only_active(columns: FlightColumns, status: Mapping[str, PgStatus]) -> bool
     return bool(consistent) or len(columns) < LEAST_BUFFER
 
 
-def reading(path: str, form: str, top: Mapping[str, Any], builder: ColumnBuilder, damage: str | None) -> Reading:
-    """The observation for a decoded dump whose entries `builder` holds."""
-    columns = builder.build(group_table(top.get("pg_config")))
+def reading(path: str, form: str, top: Mapping[str, Any], entries: Entries, damage: str | None) -> Reading:
+    """The observation for a decoded dump and its `entries`."""
+    columns = entries.build(group_table(top.get("pg_config")))
     version = version_of(top.get("version"))
     problems = []
     if damage:

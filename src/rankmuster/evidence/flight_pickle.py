@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rankmuster.evidence import flight_native
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.flight_dump import looks_like_dump, reading
 from rankmuster.evidence.flight_opcodes import PickleDamaged, PickleRefused, walk
@@ -22,6 +23,14 @@ def recognises(blob: Blob) -> bool:
 
 def read(blob: Blob) -> Reading:
     """One FlightDump, or the reason why the pickle was refused."""
+    scanned = flight_native.scan(blob.data)
+    if scanned is not None and looks_like_dump(scanned[0]):
+        return reading(blob.path, "pickle", scanned[0], scanned[1], None)
+    return _read(blob)
+
+
+def _read(blob: Blob) -> Reading:
+    """The same without the native reader."""
     builder = ColumnBuilder()
 
     def take(value: dict[Any, Any]) -> Any:

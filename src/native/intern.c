@@ -1,0 +1,96 @@
+/* Distinct byte strings in order of appearance, found by hash.
+
+   The hash is seeded per process, so that a file cannot be written to collide; a look-up that takes too many steps all
+   the same gives the file up. */
+
+#include "scan.h"
+
+static inline uint64_t mix(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t load(const uint8_t *bytes)
+{
+    uint64_t word;
+    memcpy(&word, bytes, 8);
+    return word;
+}
+
+uint64_t hash_bytes(uint64_t seed, const uint8_t *bytes, size_t length)
+{
+    const uint64_t p0 = 0xa0761d6478bd642fULL, p1 = 0xe7037ed1a0b428dbULL;
+    uint64_t hash = mix(seed ^ p0, length + p1);
+    while (length >= 16) {
+        hash = mix(load(bytes) ^ hash ^ seed, load(bytes + 8) ^ p1 ^ (hash >> 32));
+        bytes += 16;
+        length -= 16;
+    }
+    uint8_t tail[16] = {0};
+    memcpy(tail, bytes, length);
+    hash = mix(load(tail) ^ hash ^ seed, load(tail + 8) ^ p1 ^ (hash >> 32));
+    return mix(hash ^ seed, p0);
+}
+
+static int rehash(Interner *table)
+{
+    size_t slots = table->slots ? table->slots * 2 : 64;
+    uint32_t *fresh = calloc(slots, sizeof *fresh);
+    if (fresh == NULL)
+        return NO_MEMORY;
+    for (size_t i = 0; i < table->count; i++) {
+        size_t place = table->hashes[i] & (slots - 1);
+        while (fresh[place])
+            place = (place + 1) & (slots - 1);
+        fresh[place] = (uint32_t)i + 1;
+    }
+    free(table->table);
+    table->table = fresh;
+    table->slots = slots;
+    return OK;
+}
+
+int intern(Interner *table, uint64_t seed, const void *bytes, size_t length, uint32_t *index)
+{
+    if ((table->count + 1) * 2 > table->slots)
+        TRY(rehash(table));
+    uint64_t hash = hash_bytes(seed, bytes, length);
+    size_t place = hash & (table->slots - 1);
+    for (int probe = 0; table->table[place]; probe++) {
+        size_t found = table->table[place] - 1;
+        if (table->hashes[found] == hash) {
+            size_t known;
+            const uint8_t *same = interned(table, found, &known);
+            if (known == length && (length == 0 || memcmp(same, bytes, length) == 0)) {
+                *index = (uint32_t)found;
+                return OK;
+            }
+        }
+        if (probe == MAX_PROBES)
+            return NOT_MINE;
+        place = (place + 1) & (table->slots - 1);
+    }
+    if (table->count >= INT32_MAX)
+        return NOT_MINE;
+    size_t room = table->capacity;
+    TRY(grow((void **)&table->bytes, &table->room, table->used + length, 1));
+    TRY(grow((void **)&table->ends, &room, table->count + 1, sizeof *table->ends));
+    TRY(grow((void **)&table->hashes, &table->capacity, table->count + 1, sizeof *table->hashes));
+    if (length)
+        memcpy(table->bytes + table->used, bytes, length);
+    table->used += length;
+    table->ends[table->count] = table->used;
+    table->hashes[table->count] = hash;
+    table->table[place] = (uint32_t)table->count + 1;
+    *index = (uint32_t)table->count++;
+    return OK;
+}
+
+void intern_free(Interner *table)
+{
+    free(table->bytes);
+    free(table->ends);
+    free(table->hashes);
+    free(table->table);
+}

@@ -1,0 +1,3 @@
+from rankmuster.evidence.flight_native import Scanned
+
+def scan(data: bytes, /) -> Scanned | None: ...
