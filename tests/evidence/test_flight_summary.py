@@ -87,8 +87,24 @@ def test_dumps_come_back_as_they_were() -> None:
         (again,) = [other for other in after if other.source == f"{NODE}/{dump.source}"]
         assert differences(replace(dump, source=again.source), again) == []
         assert bool(len(again.columns.stacks)) == bool(len(dump.columns.stacks))
-        assert (again.columns.stack == -1).all()
+        assert (again.columns.stack[:-1] == -1).all()
+        assert last_stack(again) == last_stack(dump)
     assert originals[-1].cut
+
+
+def last_stack(dump: FlightDump) -> tuple[str, ...] | None:
+    place = int(dump.columns.stack[-1])
+    return dump.columns.stacks[place] if place >= 0 else None
+
+
+def test_the_last_call_alone_keeps_its_stack() -> None:
+    frames = [[{"name": f"call{number}", "filename": "serve.py", "line": number}] for number in range(3)]
+    ended = dumped(*(entry(number, frames=frames[number]) for number in range(3)))
+    bare = dumped(*(entry(number, frames=frames[number]) for number in range(2)), entry(2))
+    with_last, without, none = dumps_of(read(summarised(evidence(rank_0=ended, rank_1=bare, rank_2=dumped(entry(0))))))
+    assert (with_last.columns.stacks, with_last.columns.stack.tolist()) == ((("call2 serve.py:2",),), [-1, -1, 0])
+    assert (without.columns.stacks, without.columns.stack.tolist()) == (((),), [-1, -1, -1])
+    assert (none.columns.stacks, none.columns.stack.tolist()) == ((), [-1])
 
 
 def test_files_of_which_nothing_is_usable_are_dumps_all_the_same() -> None:
@@ -280,6 +296,7 @@ def test_hostile_headers(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
             assert isinstance(columns.ops[op], str)
             assert isinstance(columns.sizes[ins] + columns.sizes[outs], tuple)
             assert isinstance(columns.dtypes[types] + columns.dtypes[others], tuple)
+        assert columns.stack.max(initial=-1) < len(columns.stacks)
 
 
 @pytest.mark.parametrize("depth", [100_000, 2_000])

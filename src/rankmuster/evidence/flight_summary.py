@@ -1,6 +1,6 @@
 """A node's summary of dumps (`rankmuster flight summarize`, schema `rankmuster.flight-summary/1`) -> its dumps.
 
-Dumps come back as they were, but for stacks: of these only whether there were any. Their sources are
+Dumps come back as they were, but for stacks: of these only the last recorded call's. Their sources are
 `NODE/path/of/the/dump`, so that a finding cites the original file and record. A summary that is damaged costs its
 node's window: dumps without entries stand for those that it lists, since ranks whose dumps are lost have left some.
 """
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ from rankmuster.evidence.flight_summary_frame import KNOWN_BY, Framed, allowance
 from rankmuster.evidence.flight_summary_numbers import Cursor, SummaryDamaged, unpack, unpack_floats
 from rankmuster.evidence.flight_summary_schema import COLUMNS, MAX_PATH, SCHEMA, nothing
 from rankmuster.evidence.flight_summary_tables import TableReader, number_of, text_of, within
-from rankmuster.evidence.flight_table import MAX_RANK
+from rankmuster.evidence.flight_table import MAX_FRAMES, MAX_RANK
 from rankmuster.evidence.unpack import printable
-from rankmuster.model.flight import DumpRequest, FlightColumns, FlightDump, PgStatus, State
+from rankmuster.model.flight import DumpRequest, FlightColumns, FlightDump, Indexes, PgStatus, State
 from rankmuster.model.flight_summary import FlightSummary
 from rankmuster.model.instance import ManifestFacts
 from rankmuster.model.plane import Plane
@@ -30,7 +31,7 @@ from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.stamp import Stamp, StampKind
 
 LEFT_BEHIND: tuple[tuple[str, ...], ...] = ((),)
-"""`stacks` of a dump whose stacks were left behind: that there were some slowed the job, which detectors weigh."""
+"""`stacks` of a dump whose stacks were all left behind: that there were some slowed the job, which detectors weigh."""
 
 _UNKNOWN = "its schema is {!r}, and this version reads " + repr(SCHEMA) + ": summarise and merge with the same version"
 _MOST_VERSION = 10**9
@@ -82,7 +83,8 @@ def _whole(blob: Blob, framed: Framed, header: dict[str, Any]) -> Reading:
     described = header["dumps"]
     for one in described:
         spend(one["entries"])
-    columns = list(_columns(described, tables, cursor))
+    stacks = _stacks(header["stacks"], spend)
+    columns = list(_columns(described, tables, stacks, cursor))
     cursor.finish()
     node = _node(header)
     dumps = [_dump(node, one, own) for one, own in zip(described, columns, strict=True)]
@@ -105,7 +107,9 @@ def _whole(blob: Blob, framed: Framed, header: dict[str, Any]) -> Reading:
     return Reading(tuple(observations), tuple(_problems(node, header["problems"])), 1)
 
 
-def _columns(described: list[Any], tables: TableReader, cursor: Cursor) -> Iterable[FlightColumns]:
+def _columns(
+    described: list[Any], tables: TableReader, stacks: list[tuple[str, ...]], cursor: Cursor
+) -> Iterable[FlightColumns]:
     """The tables of every dump; the body has them column by column."""
     taken: list[dict[str, Any]] = [{} for _ in described]
     for place, name in enumerate(COLUMNS):
@@ -127,10 +131,33 @@ def _columns(described: list[Any], tables: TableReader, cursor: Cursor) -> Itera
                 "call": _narrow(own["call"], np.int32),
                 "state": _narrow(own["state"], np.int8),
                 "retired": _narrow(own["retired"], np.bool_),
-                "stack": np.broadcast_to(np.int32(-1), one["entries"]),
-                "stacks": LEFT_BEHIND if one["stacks"] is True else (),
+                **_last_stack(one, stacks),
             }
         )
+
+
+def _stacks(listed: list[Any], spend: Callable[[int], None]) -> list[tuple[str, ...]]:
+    spend(sum(map(len, listed)))
+    return [tuple(text_of(frame, MAX_PATH) for frame in frames[:MAX_FRAMES]) for frames in listed]
+
+
+def _last_stack(one: dict[str, Any], stacks: list[tuple[str, ...]]) -> dict[str, Any]:
+    """`stack` and `stacks` of a dump of which the last call's stack was kept, or none."""
+    count = one["entries"]
+    if one["stack"] == -1:
+        left = LEFT_BEHIND if one["stacks"] is True else ()
+        return {"stack": np.broadcast_to(np.int32(-1), count), "stacks": left}
+    place = number_of(one["stack"], len(stacks) - 1)
+    return {"stack": _only_the_last(count), "stacks": (stacks[place],)}
+
+
+@lru_cache(maxsize=16)
+def _only_the_last(count: int) -> Indexes:
+    """No stack but the last entry's; dumps of one length share it."""
+    column = np.full(count, -1, np.int32)
+    column[-1] = 0
+    column.flags.writeable = False
+    return column
 
 
 def _narrow(column: Any, dtype: Any) -> Any:
