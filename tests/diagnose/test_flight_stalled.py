@@ -98,3 +98,12 @@ def test_a_missing_dump_does_not_hide_the_gpu_that_has_not_started() -> None:
     found = judge(tops)
     assert culprits(found) == [2]
     assert found.verdict.subclass is Subkind.GPU_STALLED
+
+
+def test_of_many_groups_that_stand_as_a_whole_the_first_are_told_and_the_others_counted() -> None:
+    groups = tuple(Group(f"tp{index}", (2 * index, 2 * index + 1), "TP") for index in range(12))
+    programs = {rank: [Call(f"tp{rank // 2}")] * 6 for rank in range(24)}
+    told = judge(World(groups, programs, breaks=dict.fromkeys(range(24), 5)))
+    whole = [one.statement for one in told.verdict.findings if "members entered" in one.statement]
+    assert len(whole) == 9
+    assert whole[-1].startswith("4 more groups stand alike")

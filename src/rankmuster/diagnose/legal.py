@@ -6,7 +6,8 @@ Lists may be uneven where the program gathers or exchanges uneven parts; roots p
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,31 @@ SYMMETRIC = (
 )
 """Operations that nobody leaves before everybody has entered; roots of the others leave early in health."""
 
-_FREE_INPUT = ("scatter",)
-_FREE_OUTPUT = ("gather", "reduce")
+
+class Sizes(Enum):
+    """What the sizes of one collective's members must agree in."""
+
+    EXCHANGE = "exchange"  # per pair, or in all together: what one sends the other expects
+    GATHER_ALL = "gather all"  # every output holds what every member gave
+    INPUT = "input"  # the shapes of the inputs
+    TOTAL_OUT = "total out"  # the root alone passes an input
+    TOTAL_IN = "total in"  # the root alone takes an output
+    ELEMENTS = "elements"  # the elements of each input tensor: [16, 4096] and [65536] are the same message
+
+
+_SIZES = (
+    (("all_to_all", "alltoall"), Sizes.EXCHANGE),
+    (("all_gather", "allgather"), Sizes.GATHER_ALL),
+    (("reduce_scatter",), Sizes.INPUT),
+    (("scatter",), Sizes.TOTAL_OUT),
+    (("gather", "reduce"), Sizes.TOTAL_IN),
+)
+
+
+def sizes_of(op: str) -> Sizes:
+    """By the operation's name, `all_reduce` or `_allgather_base`."""
+    name = op.lower().lstrip("_")
+    return next((sizes for beginnings, sizes in _SIZES if name.startswith(beginnings)), Sizes.ELEMENTS)
 
 
 def is_symmetric(op: str) -> bool:
@@ -63,24 +87,32 @@ def elements(shape: tuple[int, ...]) -> int:
     return math.prod(shape)
 
 
-def _total(shapes: Shapes) -> int:
+def total(shapes: Shapes) -> int:
+    """Elements of all tensors."""
     return sum(elements(shape) for shape in shapes)
 
 
+def size_key(signature: Signature) -> Hashable:
+    """What must be the same for all members; of exchanges and gatherings to all, what makes them legal when it is."""
+    sizes = sizes_of(signature.op)
+    if sizes is Sizes.INPUT:
+        return signature.in_sizes
+    if sizes is Sizes.TOTAL_OUT:
+        return total(signature.out_sizes)
+    if sizes is Sizes.TOTAL_IN:
+        return total(signature.in_sizes)
+    if sizes is Sizes.GATHER_ALL:
+        return total(signature.in_sizes), total(signature.out_sizes)
+    return tuple(map(elements, signature.in_sizes))
+
+
 def _sizes_clash(entered: Mapping[int, Signature], members: tuple[int, ...]) -> bool:
-    op = next(iter(entered.values())).op.lower().lstrip("_")
-    if op.startswith(("all_to_all", "alltoall")):
+    sizes = sizes_of(next(iter(entered.values())).op)
+    if sizes is Sizes.EXCHANGE:
         return _all_to_all_clash(entered, members)
-    if op.startswith(("all_gather", "allgather")):
+    if sizes is Sizes.GATHER_ALL:
         return _all_gather_clash(entered, members)
-    if op.startswith("reduce_scatter"):
-        return len({signature.in_sizes for signature in entered.values()}) > 1
-    if op.startswith(_FREE_INPUT):
-        return len({_total(signature.out_sizes) for signature in entered.values()}) > 1
-    if op.startswith(_FREE_OUTPUT):
-        return len({_total(signature.in_sizes) for signature in entered.values()}) > 1
-    # Elements count, not shape: [16, 4096] and [65536] are the same message.
-    return len({tuple(map(elements, signature.in_sizes)) for signature in entered.values()}) > 1
+    return len({size_key(signature) for signature in entered.values()}) > 1
 
 
 def odd_pairwise(entered: Mapping[int, Signature], members: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -96,10 +128,10 @@ def odd_pairwise(entered: Mapping[int, Signature], members: tuple[int, ...]) -> 
 
 def is_uneven_list(entered: Mapping[int, Signature], members: tuple[int, ...]) -> bool:
     """Whether every member passed a list with one tensor per peer, to an operation that allows uneven ones."""
-    op = next(iter(entered.values())).op.lower().lstrip("_")
-    if not op.startswith(("all_to_all", "alltoall", "all_gather", "allgather")) or len(members) < 2:
+    sizes = sizes_of(next(iter(entered.values())).op)
+    if sizes not in (Sizes.EXCHANGE, Sizes.GATHER_ALL) or len(members) < 2:
         return False
-    gathers = op.startswith(("all_gather", "allgather"))
+    gathers = sizes is Sizes.GATHER_ALL
     size = len(members)
     return all(len(s.out_sizes) == size and (gathers or len(s.in_sizes) == size) for s in entered.values())
 
@@ -107,20 +139,20 @@ def is_uneven_list(entered: Mapping[int, Signature], members: tuple[int, ...]) -
 def _disagreeing(entered: Mapping[int, Signature], members: tuple[int, ...]) -> list[frozenset[int]]:
     """Pairs of ranks of which one does not pass what the other expects of it."""
     place = {member: index for index, member in enumerate(members)}
-    gathers = next(iter(entered.values())).op.lower().lstrip("_").startswith(("all_gather", "allgather"))
+    gathers = sizes_of(next(iter(entered.values())).op) is Sizes.GATHER_ALL
     found = []
     for giver, own in entered.items():
         for taker, other in entered.items():
-            passed = _total(own.in_sizes) if gathers else elements(own.in_sizes[place[taker]])
+            passed = total(own.in_sizes) if gathers else elements(own.in_sizes[place[taker]])
             if giver != taker and passed != elements(other.out_sizes[place[giver]]):
                 found.append(frozenset((giver, taker)))
     return found
 
 
 def _all_gather_clash(entered: Mapping[int, Signature], members: tuple[int, ...]) -> bool:
-    inputs = {rank: _total(signature.in_sizes) for rank, signature in entered.items()}
+    inputs = {rank: total(signature.in_sizes) for rank, signature in entered.items()}
     if len(set(inputs.values())) == 1:
-        return len({_total(signature.out_sizes) for signature in entered.values()}) > 1
+        return len({total(signature.out_sizes) for signature in entered.values()}) > 1
     for signature in entered.values():
         if len(signature.out_sizes) != len(members):
             return True
@@ -143,7 +175,7 @@ def _all_to_all_clash(entered: Mapping[int, Signature], members: tuple[int, ...]
             if a in place and b in place
         )
     if set(entered) >= set(members):
-        sent = sum(_total(signature.in_sizes) for signature in entered.values())
-        received = sum(_total(signature.out_sizes) for signature in entered.values())
+        sent = sum(total(signature.in_sizes) for signature in entered.values())
+        received = sum(total(signature.out_sizes) for signature in entered.values())
         return sent != received
     return False

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
-from rankmuster.diagnose.call_matrix import call_matrix
+from rankmuster.diagnose.call_matrix import CallMatrix, call_matrix
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Finding, accuse
 from rankmuster.diagnose.habit import breaks_habit
 from rankmuster.diagnose.legal import differs, is_uneven_list, odd_pairwise
+from rankmuster.diagnose.legal_columns import surely_legal
 from rankmuster.diagnose.roll import RollTable
 from rankmuster.diagnose.signatures import Signature
 from rankmuster.model.fault import Confidence, Scope, Subkind
@@ -54,7 +55,7 @@ def _first_of(context: Context, group: Group) -> Finding | None:
     if len(ranks) < 2:
         return None
     matrix = call_matrix(table.rolls[(group.key, rank)] for rank in ranks)
-    for column in matrix.differing()[:MAX_COLUMNS]:
+    for column in _doubtful(matrix, table, group)[:MAX_COLUMNS]:
         entered = {rank: table.signatures[call] for rank, call in matrix.entered(column, ranks).items()}
         subkind = differs(entered, group.members)
         if subkind is not None:
@@ -63,12 +64,21 @@ def _first_of(context: Context, group: Group) -> Finding | None:
     return None
 
 
+def _doubtful(matrix: CallMatrix, table: RollTable, group: Group) -> list[int]:
+    """Columns in which members differ and which are not surely legal."""
+    differing = matrix.differing()
+    if not differing:
+        return []
+    legal = surely_legal(matrix.calls[:, differing], table.signatures, len(group.members))
+    return [column for column, fine in zip(differing, legal.tolist(), strict=True) if not fine]
+
+
 def differs_before(table: RollTable, group: Group, seq: int) -> bool:
     """Whether members' calls differ at `seq`, or so shortly before it that they explain why nobody leaves it."""
     rolls = {rank: roll for rank in group.members if (roll := table.rolls.get((group.key, rank))) is not None}
     matrix = call_matrix(rolls.values(), seq - REACH, seq)
     ranks = tuple(rolls)
-    for column in matrix.differing():
+    for column in _doubtful(matrix, table, group):
         entered = {rank: table.signatures[call] for rank, call in matrix.entered(column, ranks).items()}
         if differs(entered, group.members) is not None:
             return True

@@ -22,6 +22,9 @@ from rankmuster.model.verdict import FirstDivergence
 NAME = "who-waits-for-whom"
 """One detector in several files; see `waiting`."""
 
+TOLD = 8
+"""Groups that stand as a whole which are told one by one."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Stall:
@@ -44,6 +47,7 @@ def together(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list
         if head.seq is not None and not graph.is_held(rank):
             standing[(head.group, head.seq)].append(head)
     found = []
+    whole: list[Finding] = []
     stalls: list[_Stall] = []
     for (key, seq), here in sorted(standing.items()):
         group = table.group(key)
@@ -77,8 +81,20 @@ def together(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list
             if differing is not None:
                 found.append(differing)
             elif not differs_before(table, group, seq):
-                found.append(path(context, key, seq, op, ranks, here))
+                whole.append(path(context, key, seq, op, ranks, here))
+    found += _first_of(whole)
     return ([_stalled(context, stalls)] if stalls else []) + found
+
+
+def _first_of(whole: list[Finding]) -> list[Finding]:
+    """The groups that stood first, and how many more: in a stopped job of thousands nearly every one stands."""
+    if len(whole) <= TOLD:
+        return whole
+    since = [finding.accusation.at if finding.accusation is not None else None for finding in whole]
+    order = sorted(range(len(whole)), key=lambda place: (since[place] is None, since[place] or 0.0, place))
+    told = [whole[place] for place in sorted(order[:TOLD])]
+    statement = f"{len(whole) - TOLD} more groups stand alike: all their members entered one operation and none left it"
+    return [*told, Finding(NAME, Plane.FLIGHT, statement, ())]
 
 
 def _certain(context: Context, stall: _Stall) -> bool:
