@@ -1,0 +1,80 @@
+"""What is right to say of a synthetic job: the ranks at fault, and where the dumps alone do not separate anybody.
+
+The rules are the design's ("Who is odd"): with a majority the minority is odd; without one nobody is the culprit unless
+the rank's own program order separates it; a rank without a dump is only as sure as it is the only one whom its group
+misses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.flight.plan import Plan
+from benchmarks.flight.settings import SLOW_KINDS, FaultKind, Look, Settings
+
+_BETWEEN_TWO = (FaultKind.MISSING_SEND, FaultKind.MISSING_RECV, FaultKind.UNEVEN_PAIR)
+_NEEDS_MAJORITY = (
+    FaultKind.WRONG_OP,
+    FaultKind.WRONG_SIZE,
+    FaultKind.WRONG_DTYPE,
+    FaultKind.SKIP,
+    FaultKind.SWAP,
+    FaultKind.UNEVEN,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """`culprits`: who did it. `may_be_silent`: naming nobody is right too. `is_fault`: something is wrong at all.
+
+    `stands`: the job has stopped.
+    """
+
+    fault: str
+    culprits: tuple[int, ...]
+    may_be_silent: bool
+    is_fault: bool
+    stands: bool
+    missing: tuple[int, ...]
+    stale: tuple[int, ...]
+    damaged: tuple[int, ...]
+    group: str
+    group_size: int
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def of(job: Settings, plan: Plan, missing: tuple[int, ...], stale: tuple[int, ...], damaged: tuple[int, ...]) -> Truth:
+    """The truth about a job whose innocent ranks `missing`, `stale` and `damaged` left no, old or half a dump."""
+    kind = job.fault.kind
+    rank = plan.at[0] if plan.at is not None else -1
+    size = 0
+    members: tuple[int, ...] = ()
+    if plan.at is not None:
+        own = next((group for group in plan.layout.groups_of[rank] if group.kind == plan.group), None)
+        members = own.members if own is not None else ()
+        size = len(members)
+    nobody = kind in (FaultKind.NONE, FaultKind.TRANSPORT)
+    unseen = {*missing, *stale, *damaged} & set(members)
+    silent = nobody or kind in _BETWEEN_TWO or kind in SLOW_KINDS
+    silent |= kind in _NEEDS_MAJORITY and (size - len(unseen) < 3 or job.tp < 3)
+    silent |= kind is FaultKind.DEAD and bool(unseen)
+    silent |= kind is FaultKind.NO_FINISH and size - len(unseen) < 2
+    silent |= kind is FaultKind.GPU_STALL and not (job.timing and job.has_events)
+    # Bare dumps: one that ends where it stopped looks like one taken a little earlier.
+    silent |= kind is FaultKind.HOST_STOP and not job.look_times
+    return Truth(
+        fault=kind.value,
+        culprits=() if nobody else (rank,),
+        may_be_silent=bool(silent),
+        is_fault=kind is not FaultKind.NONE,
+        stands=job.look is Look.HUNG,
+        missing=missing,
+        stale=stale,
+        damaged=damaged,
+        group=plan.group.name,
+        group_size=size,
+    )
