@@ -31,7 +31,7 @@ static int more_columns(Columns *c)
     return OK;
 }
 
-static int scratch(Scan *s, size_t wanted)
+int scratch(Scan *s, size_t wanted)
 {
     return grow((void **)&s->scratch, &s->scratch_room, wanted, sizeof *s->scratch);
 }
@@ -50,11 +50,29 @@ static void take_items(Scan *s, const Slot *value, const Slot **items, size_t *c
     *count = node->count;
 }
 
+/* A list that was looked up by its bytes: 1, unless the allowance does not hold it, which the pure reader sees to. */
+static int take_known(Scan *s, const Slot *value, uint32_t *index, int *known)
+{
+    *known = value != NULL && value->tag == T_KNOWN;
+    if (!*known)
+        return OK;
+    const Run *run = &s->runs[value->v.at];
+    if ((int64_t)run->items > s->allowance)
+        return NOT_MINE;
+    s->allowance -= run->items;
+    *index = run->index;
+    return OK;
+}
+
 /* Sizes are interned as the number of shapes, then each shape's length and dimensions. */
 static int take_sizes(Scan *s, const Slot *value, uint32_t *index)
 {
     const Slot *shapes = NULL, *dims = NULL;
     size_t count, length, used = 1;
+    int known;
+    TRY(take_known(s, value, index, &known));
+    if (known)
+        return OK;
     take_items(s, value, &shapes, &count);
     TRY(scratch(s, count + 1));
     s->scratch[0] = (int64_t)count;
@@ -68,23 +86,45 @@ static int take_sizes(Scan *s, const Slot *value, uint32_t *index)
     return intern(&s->sizes, s->seed, s->scratch, used * sizeof *s->scratch, index);
 }
 
-static int take_name(Scan *s, const Slot *value, Interner *table, uint32_t *index)
+/* A name into a table; one that stands where the last of its kind stood is the same. */
+static int take_name(Scan *s, const Slot *value, Interner *table, Recent *recent, uint32_t *index)
 {
     const uint8_t *text;
     size_t length;
+    if (value != NULL && value->tag == T_TEXT && value->length) {
+        recent += value->v.at % RECENT;
+        if (recent->at == value->v.at && recent->length == value->length) {
+            *index = recent->index;
+            return OK;
+        }
+    } else {
+        recent = NULL;
+    }
     TRY(name_of(s, value, &text, &length));
-    return intern(table, s->seed, text, length, index);
+    TRY(intern(table, s->seed, text, length, index));
+    if (recent != NULL)
+        *recent = (Recent){value->v.at, value->length, *index};
+    return OK;
+}
+
+int take_dtype(Scan *s, const Slot *value, uint32_t *index)
+{
+    return take_name(s, value, &s->names, s->recent_names, index);
 }
 
 static int take_dtypes(Scan *s, const Slot *value, uint32_t *index)
 {
     const Slot *items = NULL;
     size_t count;
+    int known;
+    TRY(take_known(s, value, index, &known));
+    if (known)
+        return OK;
     take_items(s, value, &items, &count);
     TRY(scratch(s, count + 1));
     for (size_t i = 0; i < count; i++) {
         uint32_t name;
-        TRY(take_name(s, &items[i], &s->names, &name));
+        TRY(take_dtype(s, &items[i], &name));
         s->scratch[i] = name;
     }
     return intern(&s->dtypes, s->seed, s->scratch, count * sizeof *s->scratch, index);
@@ -95,8 +135,8 @@ static int take_group(Scan *s, const Slot *group, const Slot *pg_name, uint32_t 
     uint32_t pair[2];
     int listed = group != NULL && (group->tag == T_LIST || group->tag == T_TUPLE) && s->nodes[group->v.at].count >= 2;
     const Slot *items = listed ? s->items + s->nodes[group->v.at].start : NULL;
-    TRY(take_name(s, listed ? &items[0] : pg_name, &s->names, &pair[0]));
-    TRY(take_name(s, listed ? &items[1] : NULL, &s->names, &pair[1]));
+    TRY(take_name(s, listed ? &items[0] : pg_name, &s->names, s->recent_names, &pair[0]));
+    TRY(take_name(s, listed ? &items[1] : NULL, &s->names, s->recent_names, &pair[1]));
     TRY(intern(&s->groups, s->seed, pair, sizeof pair, index));
     return grow((void **)&s->group_pg_id, &s->group_room, (size_t)*index + 1, sizeof *s->group_pg_id);
 }
@@ -129,7 +169,7 @@ static int take_call(Scan *s, const Slot *const *value, uint32_t *index)
     TRY(take_group(s, value[F_PROCESS_GROUP], value[F_PG_NAME], &group));
     TRY(integer_of(s, value[F_PG_ID], -1, &pg_id));
     s->group_pg_id[group] = pg_id;
-    TRY(take_name(s, value[F_PROFILING_NAME], &s->ops, &op));
+    TRY(take_name(s, value[F_PROFILING_NAME], &s->ops, s->recent_ops, &op));
     TRY(take_sizes(s, value[F_IN_SIZES], &ins));
     TRY(take_sizes(s, value[F_OUT_SIZES], &outs));
     TRY(take_dtypes(s, value[F_IN_DTYPES], &in_types));

@@ -11,26 +11,39 @@ static inline uint64_t mix(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static inline uint64_t load(const uint8_t *bytes)
+static inline uint64_t half(const uint8_t *bytes)
 {
-    uint64_t word;
-    memcpy(&word, bytes, 8);
+    uint32_t word;
+    memcpy(&word, bytes, 4);
     return word;
 }
 
 uint64_t hash_bytes(uint64_t seed, const uint8_t *bytes, size_t length)
 {
-    const uint64_t p0 = 0xa0761d6478bd642fULL, p1 = 0xe7037ed1a0b428dbULL;
-    uint64_t hash = mix(seed ^ p0, length + p1);
-    while (length >= 16) {
-        hash = mix(load(bytes) ^ hash ^ seed, load(bytes + 8) ^ p1 ^ (hash >> 32));
-        bytes += 16;
-        length -= 16;
+    const uint64_t p0 = 0xa0761d6478bd642fULL, p1 = 0xe7037ed1a0b428dbULL, p2 = 0x8ebc6af09c88c6e3ULL;
+    uint64_t hash = mix(seed ^ p0, length + p1), low = 0, high = 0;
+    if (length > 16) {
+        const uint8_t *last = bytes + length - 16;
+        uint64_t other = hash;
+        for (; last - bytes > 16; bytes += 32) {
+            hash = mix(word_at(bytes) ^ hash, word_at(bytes + 8) ^ seed ^ p1);
+            other = mix(word_at(bytes + 16) ^ other, word_at(bytes + 24) ^ seed ^ p2);
+        }
+        if (last > bytes)
+            hash = mix(word_at(bytes) ^ hash, word_at(bytes + 8) ^ seed ^ p1);
+        hash ^= other;
+        low = word_at(last);
+        high = word_at(last + 8);
+    } else if (length >= 8) {
+        low = word_at(bytes);
+        high = word_at(bytes + length - 8);
+    } else if (length >= 4) {
+        low = half(bytes);
+        high = half(bytes + length - 4);
+    } else if (length) {
+        low = (uint64_t)bytes[0] << 16 | (uint64_t)bytes[length / 2] << 8 | bytes[length - 1];
     }
-    uint8_t tail[16] = {0};
-    memcpy(tail, bytes, length);
-    hash = mix(load(tail) ^ hash ^ seed, load(tail + 8) ^ p1 ^ (hash >> 32));
-    return mix(hash ^ seed, p0);
+    return mix(mix(low ^ hash, high ^ seed ^ p1) ^ p0, length ^ p2);
 }
 
 static int rehash(Interner *table)
@@ -62,7 +75,7 @@ int intern(Interner *table, uint64_t seed, const void *bytes, size_t length, uin
         if (table->hashes[found] == hash) {
             size_t known;
             const uint8_t *same = interned(table, found, &known);
-            if (known == length && (length == 0 || memcmp(same, bytes, length) == 0)) {
+            if (known == length && same_bytes(same, bytes, length)) {
                 *index = (uint32_t)found;
                 return OK;
             }

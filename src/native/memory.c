@@ -22,6 +22,7 @@ void scan_free(Scan *s)
     Columns *c = &s->columns;
     void *owned[] = {
         s->stack, s->marks, s->memo, s->nodes, s->items, s->group_pg_id, s->scratch, s->runs,
+        s->run_table,
         c->record_id, c->seq, c->p2p_seq, c->op_id, c->created, c->started, c->completed, c->duration,
         c->call, c->stack, c->state, c->retired,
     };

@@ -51,7 +51,7 @@ typedef enum {
     T_LIST,
     T_TUPLE,
     T_DICT,
-    T_STACK, /* the list of an entry's frames, already looked up */
+    T_KNOWN, /* a list of an entry (frames, sizes or dtypes) that was looked up by its bytes */
 } Tag;
 
 /* The keys that mean something. The first two make a dict an entry. */
@@ -99,7 +99,7 @@ typedef struct {
     union {
         int64_t number;
         double real;
-        uint64_t at; /* text: offset in the file; container: its node; stack: its index */
+        uint64_t at; /* text: offset in the file; container: its node; known: its run */
     } v;
 } Slot;
 
@@ -125,11 +125,25 @@ typedef struct {
     size_t slots;    /* a power of two, at least twice `count` */
 } Interner;
 
-/* Raw bytes of the file that stood for a stack before. */
+typedef enum { R_NONE, R_FRAMES, R_SIZES, R_DTYPES } RunKind;
+
+/* Raw bytes of the file, and what they stand for. */
 typedef struct {
     uint64_t hash, at;
-    uint32_t length, stack;
+    uint32_t length;
+    uint32_t index; /* of the stack, sizes or dtypes */
+    uint32_t items; /* what it takes of the allowance each time */
+    uint8_t kind;
 } Run;
+
+/* The last names that were looked up, by where they stand in the file. */
+typedef struct {
+    uint64_t at;
+    uint32_t length; /* 0: nothing yet */
+    uint32_t index;
+} Recent;
+
+enum { RECENT = 64 };
 
 typedef struct {
     int64_t *record_id, *seq, *p2p_seq, *op_id, *created, *started, *completed;
@@ -168,7 +182,10 @@ typedef struct {
     Interner frame_texts, frames, tree; /* tree: (frame, caller + 1) */
     Interner leaves;                    /* the innermost node of each distinct stack */
     Run *runs;
-    size_t runs_count, runs_slots;
+    size_t runs_count, runs_room;
+    uint32_t *run_table; /* index + 1; 0 is free */
+    size_t run_slots;
+    Recent recent_names[RECENT], recent_ops[RECENT];
 
     Slot result;
 } Scan;
@@ -188,6 +205,25 @@ uint64_t hash_bytes(uint64_t seed, const uint8_t *bytes, size_t length);
 int intern(Interner *table, uint64_t seed, const void *bytes, size_t length, uint32_t *index);
 void intern_free(Interner *table);
 
+static inline uint64_t word_at(const uint8_t *bytes)
+{
+    uint64_t word;
+    memcpy(&word, bytes, 8);
+    return word;
+}
+
+/* For strings of a few dozen bytes, which mostly are the same: no call. */
+static inline int same_bytes(const uint8_t *one, const uint8_t *other, size_t length)
+{
+    for (; length >= 8; one += 8, other += 8, length -= 8)
+        if (word_at(one) != word_at(other))
+            return 0;
+    for (; length; one++, other++, length--)
+        if (*one != *other)
+            return 0;
+    return 1;
+}
+
 static inline const uint8_t *interned(const Interner *table, size_t index, size_t *length)
 {
     uint64_t start = index ? table->ends[index - 1] : 0;
@@ -205,10 +241,32 @@ int new_node(Scan *s, uint64_t *index);
 int add_items(Scan *s, Node *node, const Slot *items, size_t count);
 
 /* stacks.c */
-int take_run(Scan *s, size_t *position, int *found, uint32_t *stack);
+int frame_of(Scan *s, const Slot *value, uint32_t *frame);
+int stack_of(Scan *s, const uint32_t *frames, size_t count, uint32_t *stack);
 int take_frames(Scan *s, const Slot *value, int32_t *stack);
 
+/* runs.c */
+int take_run(Scan *s, RunKind kind, size_t *position, int *found, uint64_t *run);
+
+static inline RunKind run_kind(Field field)
+{
+    switch (field) {
+    case F_FRAMES:
+        return R_FRAMES;
+    case F_IN_SIZES:
+    case F_OUT_SIZES:
+        return R_SIZES;
+    case F_IN_DTYPES:
+    case F_OUT_DTYPES:
+        return R_DTYPES;
+    default:
+        return R_NONE;
+    }
+}
+
 /* entry.c */
+int scratch(Scan *s, size_t wanted);
+int take_dtype(Scan *s, const Slot *value, uint32_t *index);
 int take_entry(Scan *s, const Slot *items, size_t count);
 
 /* walk.c */

@@ -174,7 +174,7 @@ int add_items(Scan *s, Node *node, const Slot *items, size_t count)
     }
     Slot *place = s->items + node->start + node->count;
     for (size_t i = 0; i < count; i++) {
-        if (items[i].tag == T_STACK || items[i].tag == T_MARK)
+        if (items[i].tag == T_KNOWN || items[i].tag == T_MARK)
             return NOT_MINE;
         if (items[i].tag >= T_LIST) {
             uint16_t inner = s->nodes[items[i].v.at].depth;

@@ -45,7 +45,7 @@ static int put(Scan *s, uint64_t index)
     if (index != s->memo_count || s->top == 0)
         return NOT_MINE;
     const Slot *value = &s->stack[s->top - 1];
-    if (value->tag == T_MARK || value->tag == T_STACK)
+    if (value->tag == T_MARK || value->tag == T_KNOWN)
         return NOT_MINE;
     TRY(grow((void **)&s->memo, &s->memo_room, s->memo_count + 1, sizeof *s->memo));
     s->memo[s->memo_count++] = *value;
@@ -168,12 +168,13 @@ static int append(Scan *s, size_t target, size_t first, size_t count)
 static int list(Scan *s, size_t *position)
 {
     const Slot *before = s->top ? &s->stack[s->top - 1] : NULL;
-    if (before != NULL && before->tag == T_TEXT && before->field == F_FRAMES) {
+    RunKind kind = before != NULL && before->tag == T_TEXT ? run_kind((Field)before->field) : R_NONE;
+    if (kind != R_NONE) {
         int found;
-        uint32_t stack = 0;
-        TRY(take_run(s, position, &found, &stack));
+        Slot value = {.tag = T_KNOWN};
+        TRY(take_run(s, kind, position, &found, &value.v.at));
         if (found)
-            return push(s, (Slot){.tag = T_STACK, .v.at = stack});
+            return push(s, value);
     }
     return container(s, T_LIST);
 }
