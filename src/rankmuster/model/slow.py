@@ -1,4 +1,4 @@
-"""How long an instance's collectives take, who comes late to them, and since when. Times in ms unless a name says so."""
+"""How long an instance's collectives take, who comes late to them, and since when. Times in ms unless a name says."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def distribution(count: int, row: Floats) -> Distribution | None:
 class Change:
     """A lasting change within the window. `at`: unix seconds; `seq`: the first collective after it.
 
-    `before_ms`, `after_ms`: medians. `p_value`: how often chance alone gives as much where nothing changes.
+    `before_ms`, `after_ms`: of transfers the medians, of waiting for a rank the means per collective. `p_value`: how
+    often chance alone gives as much where nothing changes. `share`: of the wall time after it that goes into what takes
+    longer than before.
     """
 
     at: float
@@ -87,6 +89,7 @@ class Change:
     before_ms: float
     after_ms: float
     p_value: float
+    share: float
 
     @property
     def grew(self) -> bool:
@@ -232,14 +235,12 @@ class SlowGroup:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A transfer that takes longer since some time. `share`: of the wall time after it that the difference takes;
-    `matters`: whether that is enough to call the instance slow."""
+    """A transfer that takes longer since some time. `matters`: whether its `share` is enough to call that slow."""
 
     operation: int
     label: str
     key: OperationKey
     change: Change
-    share: float
     matters: bool
 
 
@@ -247,8 +248,8 @@ class Growth:
 class HostSkew:
     """How late one rank enqueues against the first of its group, by host clocks: convicts nobody.
 
-    `error_ms`: what is left of the clocks' difference, 0 on one host. `own_removed`: the hosts are unknown, so that each
-    rank's ordinary offset was removed with the clocks', and only its variation shows.
+    `error_ms`: what is left of the clocks' difference, 0 on one host. `own_removed`: the hosts are unknown, so that
+    each rank's ordinary offset was removed with the clocks', and only its variation shows.
     """
 
     group: int
@@ -275,7 +276,7 @@ class Surroundings:
 @dataclass(frozen=True, slots=True, eq=False)
 class SlowReport:
     """Everything measured. `window`: unix seconds. `left_out`: collectives set aside, since dumps with stacks slowed
-    the job. `disturbed`: the whole window may be slowed so, and nothing is judged by it but what lasts.
+    the job. `disturbed`: the whole window may be slowed so; `only_disturbed`: it is, and nothing is judged by it.
 
     `judged`: groups of which enough was seen. `notes`: what could not be seen, and why.
     """
@@ -283,6 +284,7 @@ class SlowReport:
     timing: Timing
     window: tuple[float, float]
     disturbed: bool
+    only_disturbed: bool
     left_out: int
     judged: int
     surroundings: Surroundings

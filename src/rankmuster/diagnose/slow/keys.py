@@ -1,0 +1,57 @@
+"""What makes collectives comparable: the group's role and layout, the operation, its size and type."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from rankmuster.diagnose.signatures import Shapes, Signature
+from rankmuster.model.job import Group
+from rankmuster.model.slow import OperationKey
+
+VARIOUS = "various"
+"""Size of an operation that differs by rank, or is one of many rare ones."""
+
+_MOST_TEXT = 80
+_TENSORS = 3
+_NUMBERS = re.compile(r"[\d\s]+|0x[0-9a-fA-F]+")
+
+
+def role(group: Group) -> str:
+    """What the group is for, without which one it is: `tp` for tp0 and tp1; `group` where torch was told nothing."""
+    if not group.desc or group.desc == "undefined":
+        return "group"
+    return _NUMBERS.sub("", group.desc)[:_MOST_TEXT].strip("_-:. ") or "group"
+
+
+def layout(group: Group, hosts: int | None) -> str:
+    """`8 ranks, stride 1, 1 host`: where members stand to each other. `hosts`: that hold them, None unknown."""
+    members = group.members
+    gaps = {after - before for before, after in pairwise(members)}
+    text = f"{len(members)} ranks"
+    if len(gaps) == 1:
+        text += f", stride {gaps.pop()}"
+    elif gaps:
+        text += f", strides {min(gaps)} to {max(gaps)}"
+    if hosts is not None:
+        text += f", {hosts} host{'' if hosts == 1 else 's'}"
+    return text
+
+
+def size_text(shapes: Shapes) -> str:
+    """`16 x 4096`; several tensors with `+` between them."""
+    shown = [" x ".join(map(str, shape)) or "scalar" for shape in shapes[:_TENSORS]]
+    more = len(shapes) - _TENSORS
+    return " + ".join(shown + ([f"{more} more"] if more > 0 else []))[:_MOST_TEXT] or "none"
+
+
+def key(group: Group, hosts: int | None, signature: Signature, *, various: bool) -> OperationKey:
+    """The key of one operation of a group."""
+    kinds = tuple(dict.fromkeys(signature.in_dtypes or signature.out_dtypes))
+    return OperationKey(
+        role=role(group),
+        layout=layout(group, hosts),
+        op=signature.op[:_MOST_TEXT],
+        size=VARIOUS if various else size_text(signature.in_sizes or signature.out_sizes),
+        dtype=" + ".join(kinds)[:_MOST_TEXT] or "unknown",
+    )

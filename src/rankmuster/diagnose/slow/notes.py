@@ -1,0 +1,69 @@
+"""What the analysis could not see, and why: blind is not healthy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rankmuster.diagnose.context import Context
+from rankmuster.diagnose.finding import counted
+from rankmuster.diagnose.slow.matrix import GroupMatrix
+from rankmuster.model.flight import CallField
+from rankmuster.model.ranks_text import ranks_text
+from rankmuster.model.slow import Timing
+
+MOST_GROUPS = 4
+"""Groups named one by one; of a job of thousands the rest is counted."""
+
+_NO_DURATIONS = {
+    Timing.HOST: (
+        "the dumps hold no durations: set TORCH_NCCL_ENABLE_TIMING=1 to see transfers and who comes late; until then "
+        "only when hosts enqueued is known, which convicts nobody"
+    ),
+    Timing.NONE: (
+        "the dumps hold no durations (TORCH_NCCL_ENABLE_TIMING=1 records them), and no group's ranks have enough "
+        "collectives in common to compare when they were enqueued"
+    ),
+}
+
+
+def notes_of(
+    context: Context, timing: Timing, partial: Sequence[GroupMatrix], *, left_out: int, only_disturbed: bool
+) -> tuple[str, ...]:
+    """`partial`: groups of which some members have no window."""
+    found = []
+    if not context.table.rows:
+        return ("no dump of the Flight Recorder was readable",)
+    if timing in _NO_DURATIONS:
+        found.append(_NO_DURATIONS[timing])
+    if only_disturbed:
+        found.append(
+            "everything was enqueued after the first dump with stacks, which slows a job for seconds: shown, not judged"
+        )
+    elif left_out:
+        found.append(f"{counted(left_out, 'collective')} left out: enqueued after the first dump with stacks")
+    untimed = [rank for rank, flight in context.table.rows.items() if not flight.has_timing]
+    if timing is Timing.EVENTS and untimed:
+        found.append(f"no durations of {ranks_text(untimed)}")
+    found += _of_partial(partial)
+    if timing is Timing.EVENTS and any(
+        bool(flight.dump.columns.of_calls(CallField.IS_P2P).any()) for flight in context.table.rows.values()
+    ):
+        found.append("sends and receives are not measured: a rank's own duration does not tell who came late")
+    return tuple(found)
+
+
+def _of_partial(partial: Sequence[GroupMatrix]) -> list[str]:
+    found = []
+    for matrix in partial[:MOST_GROUPS]:
+        words = []
+        if matrix.absent:
+            words.append(f"no window of {ranks_text(matrix.absent)}")
+        if matrix.apart:
+            words.append(f"another window of {ranks_text(matrix.apart)}")
+        missing = "it" if len(matrix.absent) + len(matrix.apart) == 1 else "them"
+        found.append(
+            f"{matrix.group.label}: {' and '.join(words)}; what looks like transfer may be waiting for {missing}"
+        )
+    if len(partial) > MOST_GROUPS:
+        found.append(f"{counted(len(partial) - MOST_GROUPS, 'more group')} with members missing")
+    return found
