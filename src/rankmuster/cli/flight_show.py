@@ -1,0 +1,302 @@
+"""`rankmuster flight FOLDER`: the dumps of a job, group by group, beside the verdict on them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankmuster.cli.diagnose import NARROWEST, _color_wanted, one_line
+from rankmuster.cli.flight_choice import keys_of, ranks_of
+from rankmuster.cli.gc_off import gc_off
+from rankmuster.cli.options import Debug, OutputFile
+from rankmuster.cli.output import say, write_file, write_stdout
+from rankmuster.cli.status import CommandError, doing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rankmuster.diagnose.run import Examination
+    from rankmuster.evidence.bundle import Evidence
+    from rankmuster.model.flight_entry import FlightEntry
+    from rankmuster.model.flight_report import FlightReport
+
+MOST_GROUPS = 8
+"""Groups told in full: two screens. The others are counted by kind."""
+
+MOST_RECORDS = 20
+"""Records of each rank that are printed: what is outstanding and what came right before it."""
+
+MOST_PRINTED = 5000
+"""Records printed on a terminal in all; JSON lines have no bound."""
+
+WHENCE = (
+    "torch writes dumps when its watchdog times out (TORCH_FR_BUFFER_SIZE above 0, TORCH_NCCL_DUMP_ON_TIMEOUT=1) to "
+    "TORCH_FR_DUMP_TEMP_FILE and the rank; rankmuster env print sets that up, and rankmuster collect takes them from a "
+    "live instance"
+)
+
+
+class Format(str, Enum):
+    """How the report is written."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+    JSONL = "jsonl"
+
+
+def show(
+    given: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="A folder with dumps and whatever else there is, or an archive.")
+    ],
+    group: Annotated[
+        list[str] | None,
+        typer.Option("--group", metavar="NAME", help="Only this group: name, description or number; may repeat."),
+    ] = None,
+    rank: Annotated[
+        list[str] | None,
+        typer.Option("--rank", metavar="RANKS", help="Only groups and records of these ranks, like 0,3,8-15."),
+    ] = None,
+    stacks: Annotated[
+        bool, typer.Option("--stacks", help="What the culprit's host called last, beside what its victims stand at.")
+    ] = False,
+    entries: Annotated[
+        bool, typer.Option("--entries", help="Print the records, with their stacks if --stacks.")
+    ] = False,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", metavar="N", min=0, help="Records of each rank, the newest ones; 0: all of them."),
+    ] = MOST_RECORDS,
+    previous: Annotated[
+        str,
+        typer.Option(
+            "--previous", metavar="FOLDER", help="An earlier set of dumps of the same job: a tail, or a stop?"
+        ),
+    ] = "",
+    most_groups: Annotated[
+        int, typer.Option("--groups", metavar="N", min=0, help="Groups told in full; the others are counted.")
+    ] = MOST_GROUPS,
+    differences: Annotated[
+        int,
+        typer.Option("--differences", metavar="N", min=0, help="Differing numbers told of a group behind the first."),
+    ] = 0,
+    prefix: Annotated[
+        str,
+        typer.Option("--prefix", metavar="TEXT", help="Only dumps whose name holds this; the rank comes right behind."),
+    ] = "",
+    replica_size: Annotated[
+        int | None,
+        typer.Option(
+            "--replica-size", metavar="RANKS", min=1, help="torchft: default_pg counts its ranks within such a replica."
+        ),
+    ] = None,
+    form: Annotated[
+        Format, typer.Option("--format", help="terminal: to read; json: the schema; jsonl: one record a line.")
+    ] = Format.TERMINAL,
+    output: OutputFile = None,
+    width: Annotated[
+        int | None,
+        typer.Option(
+            "--width", metavar="COLUMNS", min=NARROWEST, help="Columns for the terminal format; else the screen's."
+        ),
+    ] = None,
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colours; the same as NO_COLOR=1.")] = False,
+    debug: Debug = False,  # noqa: ARG001  # see options
+) -> int:
+    """Show what the Flight Recorder dumps in FOLDER say, group by group.
+
+    The verdict is that of `rankmuster diagnose` on the same folder. Then, the most telling group first: who entered and
+    finished which number, the first that not all entered, calls that differ in operation, size, type or order with the
+    odd ranks named, sends without receives, what the rings overwrote, and which dumps are missing, stale or damaged.
+
+    Exit status: 0 healthy, 1 a fault was found, 2 the evidence does not decide or nothing could see, 3 no answer
+    (bad usage, no dump, unreadable input).
+    """
+    ranks = ranks_of(rank or [])
+    path, before = _path(given, "FOLDER"), _path(previous, "--previous") if previous else None
+    with gc_off():
+        evidence = _dumps_in(path, prefix, replica_size)
+        earlier = _read(before, prefix, replica_size) if before is not None else None
+        examined = _examined(path, evidence, earlier)
+    keys = keys_of(group or [], ranks, examined.context.table.groups)
+    with doing(f"reporting on {path}"):
+        from rankmuster.diagnose.flight_report.build import flight_report
+
+        report = flight_report(examined, stacks=stacks and not entries, examples=differences)
+    choice = _Choice(ranks, keys, stacks, entries or form is Format.JSONL, limit or None, most_groups)
+    with doing(f"writing the report on {path} as {form.value}"):
+        if form is Format.JSONL:
+            text = "".join(_lines(examined, choice))
+        elif form is Format.JSON:
+            text = _json(examined, report, choice)
+        else:
+            text = _terminal(examined, report, choice, width=width, color=_color_wanted(no_color, output))
+    verdict = examined.diagnosis.verdict
+    if output is None or str(output) == "-":
+        write_stdout(text)
+    else:
+        write_file(output, text)
+        say(f"wrote {output}")
+        say(one_line(verdict))
+    return verdict.exit_status
+
+
+class _Choice:
+    """What to show. `limit`: records of each rank, None for all. `keys`: of groups, None for all."""
+
+    def __init__(
+        self,
+        ranks: frozenset[int] | None,
+        keys: frozenset[int] | None,
+        stacks: bool,
+        entries: bool,
+        limit: int | None,
+        most_groups: int,
+    ) -> None:
+        self.ranks, self.keys, self.stacks, self.entries = ranks, keys, stacks, entries
+        self.limit, self.most_groups = limit, most_groups
+
+
+def _path(given: str, what: str) -> Path:
+    if not given:
+        raise CommandError(
+            f"{what} is empty (a variable that is not set?); name a folder with dumps, or . for this one"
+        )
+    return Path(given)
+
+
+def _dumps_in(path: Path, prefix: str, replica_size: int | None) -> Evidence:
+    """The evidence. Raises CommandError where it holds no dump, with what it holds instead."""
+    from rankmuster.model.flight import FlightDump
+
+    evidence = _read(path, prefix, replica_size)
+    if not evidence.of(FlightDump):
+        what = f"no Flight Recorder dump whose name holds {prefix}" if prefix else "no Flight Recorder dump"
+        raise CommandError(f"{path} holds {what}{_instead(evidence)}; {WHENCE}")
+    return evidence
+
+
+def _instead(evidence: Evidence) -> str:
+    """What was found: files by their reader, and why what looks like a dump is none."""
+    from collections import Counter
+
+    readers = Counter(source.readers[0] if source.readers else "unread" for source in evidence.sources)
+    said = ", ".join(f"{count} {name}" for name, count in readers.most_common(6))
+    text = f" (found {said})" if said else ""
+    refused = [problem for problem in evidence.problems if problem.kind.value in ("refused", "damaged")]
+    if refused:
+        text += f"; {refused[0].source}: {refused[0].message}"
+    return text
+
+
+def _read(path: Path, prefix: str, replica_size: int | None) -> Evidence:
+    with doing("loading the program"):
+        from rankmuster.cli.workers import each_on_all_cores
+        from rankmuster.diagnose.flight_report import given as as_given
+        from rankmuster.evidence.bundle import load
+        from rankmuster.evidence.folder import EvidenceError
+
+    with doing(f"reading the evidence in {path}"):
+        try:
+            evidence = load(path, each_on_all_cores())
+        except EvidenceError as error:
+            raise CommandError(str(error)) from error
+        except OSError as error:
+            raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
+        if prefix:
+            evidence = as_given.of_prefix(evidence, prefix)
+        return as_given.of_replicas(evidence, replica_size) if replica_size is not None else evidence
+
+
+def _examined(path: Path, evidence: Evidence, earlier: Evidence | None) -> Examination:
+    with doing(f"diagnosing {path}"):
+        from rankmuster.diagnose.run import MixedInstances, examine
+
+        try:
+            return examine(evidence, earlier=earlier)
+        except MixedInstances as error:
+            raise CommandError(str(error)) from error
+
+
+def _entries(examined: Examination, choice: _Choice) -> Iterator[tuple[int, Iterator[FlightEntry], int, int]]:
+    """Per rank: (rank, its records, number that the filters choose, number in its dump)."""
+    from rankmuster.diagnose.flight_report.entries import chosen, entries
+
+    context = examined.context
+    for rank, (rows, count) in chosen(context, choice.ranks, choice.keys, choice.limit).items():
+        yield (
+            rank,
+            entries(context, rank, rows, stacks=choice.stacks),
+            count,
+            len(context.table.rows[rank].dump.columns),
+        )
+
+
+def _lines(examined: Examination, choice: _Choice) -> Iterator[str]:
+    from rankmuster.report.flight import json_form
+
+    for _, found, _, _ in _entries(examined, choice):
+        yield from json_form.lines(found)
+
+
+def _json(examined: Examination, report: FlightReport, choice: _Choice) -> str:
+    from rankmuster.report.flight import json_form
+
+    found = (entry for _, own, _, _ in _entries(examined, choice) for entry in own) if choice.entries else None
+    # slow collectives: pass `slow=` what report/slow_json makes of diagnose/slow's report on examined.context
+    return json_form.render(examined.diagnosis.verdict, report, selected=choice.keys, entries=found)
+
+
+def _terminal(examined: Examination, report: FlightReport, choice: _Choice, *, width: int | None, color: bool) -> str:
+    """Rendered into memory first, see `rankmuster diagnose`."""
+    import io
+
+    from rich.console import Console
+
+    from rankmuster.report.flight import terminal
+
+    console = Console(
+        file=io.StringIO(),
+        width=width or max(shutil.get_terminal_size((100, 24)).columns, NARROWEST),
+        force_terminal=color,
+        no_color=not color,
+        highlight=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    if choice.entries:
+        terminal.head(examined.diagnosis.verdict, report, console)
+        _print_entries(examined, choice, console)
+    else:
+        terminal.render(
+            examined.diagnosis.verdict, report, console, most_groups=choice.most_groups, selected=choice.keys
+        )
+        # slow collectives: render what report/slow_text makes of diagnose/slow's report on examined.context here
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO above
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _print_entries(examined: Examination, choice: _Choice, console: Console) -> None:
+    from itertools import islice
+
+    from rankmuster.report.flight.entries import print_entries
+    from rankmuster.report.paper import Paper
+
+    paper = Paper(console)
+    left = MOST_PRINTED
+    ranks = 0
+    for rank, found, count, total in _entries(examined, choice):
+        if left <= 0:
+            ranks += 1
+            continue
+        own = list(islice(found, left))
+        left -= len(own)
+        print_entries(paper, rank, own, count, total)
+    if ranks:
+        paper.line(
+            paper.text(f"and {ranks} more ranks: narrow it with --rank or --group, or take --format jsonl", "dim")
+        )

@@ -1,0 +1,1 @@
+"""How a set of Flight Recorder dumps is written: for a terminal and as JSON."""
