@@ -21,6 +21,7 @@ from rankmuster.cli.collect import collect
 from rankmuster.cli.diagnose import diagnose
 from rankmuster.cli.env import env_app
 from rankmuster.cli.explain import explain
+from rankmuster.cli.flight import app as flight_app
 from rankmuster.cli.output import leave_stdout, say, write_stdout
 from rankmuster.cli.status import CommandError, ExitStatus, InternalError
 from rankmuster.cli.top import top
@@ -45,6 +46,7 @@ app.command("top", short_help="Watch what the watch of this node sees, in a term
 app.add_typer(env_app, name="env", short_help="The variables that leave evidence: print them, check them.")
 app.command("calibrate", short_help="Buffer sizes, time-outs and log volume from recorded load.")(calibrate)
 app.command("diagnose", short_help="Say what is wrong, who is the culprit, what to rebuild.")(diagnose)
+app.add_typer(flight_app, name="flight", short_help="Show what Flight Recorder dumps say, group by group.")
 app.command("explain", short_help="Explain a word of a verdict, and what to do about it.")(explain)
 
 
