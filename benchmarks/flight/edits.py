@@ -61,9 +61,9 @@ def _edit(kind: FaultKind, place: int, call: Call, following: Call | None) -> Ed
 
 def _swapped(place: int, call: Call, following: Call | None) -> Edit | None:
     """Two collectives of different groups; swapped messages are another fault, and nobody's alone."""
-    if following is None or following.pg == call.pg or Way.NONE not in (call.way, following.way):
+    if following is None or following.pg == call.pg:
         return None
-    if call.way is not Way.NONE or following.way is not Way.NONE:
+    if call.way is not Way.NONE or following.way is not Way.NONE or call.rooted or following.rooted:
         return None
     return Edit(place, call.pg, 2, (following, call))
 

@@ -112,6 +112,28 @@ def settings_of(options: argparse.Namespace) -> Settings:
     return Settings(**given, fault=fault)
 
 
+def command_of(job: Settings) -> str:
+    """The options that make `job`, to be run again by hand."""
+    plain, words = Settings(), []
+    for name in Settings.__dataclass_fields__:
+        value, default = getattr(job, name), getattr(plain, name)
+        if name == "fault" or (value == default and name != "look"):
+            continue
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{flag}")
+        else:
+            words.append(f"--{flag} {value.value if isinstance(value, Enum) else value}")
+    fault, usual = job.fault, Fault()
+    words.append(f"--fault {fault.kind.value}")
+    words += [
+        f"--fault-{name.replace('_', '-')} {value.value if isinstance(value, Enum) else value}"
+        for name in ("rank", "where", "since", "tolerated", "slow_us")
+        if (value := getattr(fault, name)) != getattr(usual, name)
+    ]
+    return "python -m benchmarks.flight.generate OUT " + " ".join(words)
+
+
 def main() -> None:
     options = _parser().parse_args()
     job = settings_of(options)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks.flight.score import Answer
 from benchmarks.flight.world import World
+
 from rankmuster.diagnose.run import diagnose
 from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.bundle import Evidence, gather, load
@@ -42,5 +43,6 @@ def of_verdict(verdict: Verdict) -> Answer:
     """A verdict as an answer: its culprits, and whether it calls the job faulty."""
     named = frozenset(s.rank for s in verdict.suspects if s.role is Role.CULPRIT and s.rank is not None)
     sub = f"/{verdict.subclass.value}" if verdict.subclass else ""
-    said = f"{verdict.class_.value}{sub}, {verdict.confidence.value}, {verdict.progress.value}"
+    sure = verdict.confidence.value if verdict.confidence is not None else "-"
+    said = f"{verdict.class_.value}{sub}, {sure}, {verdict.progress.value}"
     return Answer(named, verdict.class_.value not in NOT_FAULTS, said)

@@ -80,7 +80,7 @@ class Where(str, Enum):
 class Fault:
     """`rank` None: drawn by the seed. `since`: for slow kinds, the share of the run before it begins.
 
-    `tolerated`: how many calls that do not match still finish before the group stops (NCCL does not check them).
+    `tolerated`: how many calls later than the first that does not match its group stops (NCCL compares nothing).
     """
 
     kind: FaultKind = FaultKind.NONE
