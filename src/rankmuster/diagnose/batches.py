@@ -30,39 +30,47 @@ class Batches:
     parts: Ints
 
 
-def coalesced(group: Ints, seq: Ints, terminator: Flags, p2p_flag: Flags) -> Batches:
+def no_batches(count: int) -> Batches:
+    """Of a dump in which nothing is coalesced, with `count` rows."""
+    nothing = np.zeros(0, dtype=np.int64)
+    flags = np.broadcast_to(np.bool_(False), count)
+    return Batches(np.broadcast_to(np.int64(-1), count), flags, flags, nothing, nothing, nothing, nothing)
+
+
+def coalesced(group: Ints, seq: Ints, terminator: Flags, p2p_flag: Flags, order: Ints | None = None) -> Batches:
     """Parts per terminator: the rows of its group before it, back to the terminator before, all of one kind.
 
-    Those of a collective also share its number.
+    Those of a collective also share its number. `order`: all rows by group, where that is known.
     """
     count = len(group)
-    none = np.full(count, -1, dtype=np.int64)
-    nothing = np.zeros(0, dtype=np.int64)
     if not terminator.any():
-        flags = np.zeros(count, dtype=bool)
-        return Batches(none, flags, flags.copy(), nothing, nothing, nothing, nothing)
-    order = np.argsort(group, kind="stable")
-    ends, p2p, number, own = terminator[order], p2p_flag[order], seq[order], group[order]
-    same = own[:-1] == own[1:]
+        return no_batches(count)
+    if order is None:
+        order = np.argsort(group, kind="stable")
+    ends, p2p, number, own = terminator.take(order), p2p_flag.take(order), seq.take(order), group.take(order)
     alike = (p2p[:-1] == p2p[1:]) | ends[1:]
     # A part of a collective has the number of what follows it; a send's number is that of a collective before it.
-    linked = same & ~ends[:-1] & alike & (p2p[:-1] | (number[:-1] == number[1:]))
-    first = np.concatenate([[True], ~linked])  # of a run: rows linked each to the next
-    run = np.cumsum(first) - 1
-    last = np.flatnonzero(np.concatenate([~linked, [True]]))
-    begin = np.flatnonzero(first)
-    closed = ends[last] & (last > begin)  # runs of more than a terminator alone
-    inside = closed[run] & ~ends
-    owner = none.copy()
-    owner[order[inside]] = order[last[run[inside]]]
+    linked = (own[:-1] == own[1:]) & ~ends[:-1] & alike & (p2p[:-1] | (number[:-1] == number[1:]))
+    # A run is of rows linked each to the next.
+    last = np.concatenate([np.flatnonzero(~linked), [count - 1]])
+    begin = np.concatenate([[0], last[:-1] + 1])
+    closed = ends.take(last) & (last > begin)  # of more than a terminator alone
+    begin, last = begin[closed], last[closed]
+    counts = last - begin
+    # Places of all parts: each run's beginning, and one more for each of its parts.
+    places = np.repeat(begin - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts) + np.arange(counts.sum())
+    parts = order.take(places)
+    owner = np.full(count, -1, dtype=np.int64)
+    owner[parts] = np.repeat(order.take(last), counts)
+    batched = p2p.take(begin)
     of_p2p = np.zeros(count, dtype=bool)
-    batched = closed & p2p[begin]
-    of_p2p[order[last[batched]]] = True
+    of_p2p[order.take(last[batched])] = True
     child = np.zeros(count, dtype=bool)
-    child[order[inside & ~p2p]] = True
-    collective = np.flatnonzero(closed & ~p2p[begin])
-    collective = collective[np.argsort(order[last[collective]])]
-    return Batches(owner, child, of_p2p, order[last[collective]], begin[collective], (last - begin)[collective], order)
+    child[parts] = True
+    child &= ~p2p_flag
+    collective = np.flatnonzero(~batched)
+    collective = collective[np.argsort(order.take(last[collective]))]
+    return Batches(owner, child, of_p2p, order.take(last[collective]), begin[collective], counts[collective], order)
 
 
 def left_children(dump: FlightDump, terminator: Flags, p2p_flag: Flags, batched: Flags) -> Flags:

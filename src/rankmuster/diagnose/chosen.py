@@ -1,4 +1,4 @@
-"""Some rows of a table: what is the same for all of them, or is all of them, is not copied."""
+"""Some rows of a table; a column of one value stays one value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rankmuster.model.flight import Flags, Ints
+from rankmuster.model.flight import Ints
 
 Column = TypeVar("Column", bound=NDArray[Any])
 
@@ -25,19 +25,7 @@ def taken(column: Column, rows: NDArray[Any]) -> Column:
     """`column[rows]`; of a column that is one value, broadcast, another of that value."""
     if len(column) and column.strides[0] == 0:
         return cast("Column", np.broadcast_to(column[0], len(rows)))
-    return cast("Column", column[rows])
-
-
-class Chosen:
-    """The rows where `mask` is true, ascending."""
-
-    def __init__(self, mask: Flags) -> None:
-        self._all = bool(mask.all())
-        self.rows: Ints = every_row(len(mask)) if self._all else np.flatnonzero(mask)
-
-    def of(self, column: Column) -> Column:
-        """Those rows of `column`."""
-        return column if self._all else taken(column, self.rows)
+    return cast("Column", column.take(rows))
 
 
 def seconds(stamps: Ints) -> NDArray[np.float64]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankmuster.diagnose.batches import Batches, coalesced, left_children
-from rankmuster.diagnose.chosen import Chosen, every_row, seconds
+from rankmuster.diagnose.batches import Batches, coalesced, left_children, no_batches
+from rankmuster.diagnose.chosen import Column, every_row, seconds, taken
 from rankmuster.diagnose.op_names import op_name
 from rankmuster.diagnose.p2p_rows import P2pRows, p2p_rows
 from rankmuster.model.flight import CallField, Flags, FlightDump, Floats, Ints, State
@@ -24,25 +24,22 @@ GAP_PERCENTILE = 99
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlightRows:
-    """The rows of one dump. Arrays have shape (collectives,), in program order; times in unix seconds.
+    """The rows of one dump. `row`: those that are collectives, in program order; `kept`: the same as a mask.
 
-    `group`: index in the dump's groups. `started`: state is at least started. `in_motion`: some entry is completed and
-    not yet retired, which only dumps of a moving job show. `head_lost`: the ring buffer holds outstanding operations
-    alone, so that the first of them is overwritten. `newest`: the newest stamp in the dump, 0 without entries.
+    `by_group`, `ended`, `broken` are over all rows of the dump: rows sorted by group, in program order within each, and
+    whether an operation finished, or failed. Properties have the shape of `row`; times are unix seconds.
+    `in_motion`: some entry is completed and not yet retired, which only dumps of a moving job show. `head_lost`: the
+    ring buffer holds outstanding operations alone, so that the first of them is overwritten. `newest`: the newest stamp
+    in the dump, 0 without entries.
     """
 
     dump: FlightDump
     row: Ints
-    group: Ints
-    seq: Ints
-    op: Ints  # -> dump.columns.ops, terminators of coalesced collectives under their first child's name
-    finished: Flags
-    failed: Flags
-    started: Flags
-    created: Floats
-    completed: Floats
-    duration_ms: Floats
-    batches: Batches  # over all rows of the dump
+    kept: Flags
+    by_group: Ints
+    ended: Flags
+    broken: Flags
+    batches: Batches
     p2p: P2pRows
     has_events: bool
     has_timing: bool
@@ -53,7 +50,58 @@ class FlightRows:
     @property
     def whole(self) -> bool:
         """Whether every row of the dump is a collective of its own."""
-        return len(self.row) == len(self.dump.columns)
+        return len(self.row) == len(self.kept)
+
+    def _of(self, column: Column) -> Column:
+        return column if self.whole else taken(column, self.row)
+
+    @property
+    def group(self) -> Ints:
+        """Indexes into the dump's groups."""
+        return self._of(self.dump.columns.group)
+
+    @property
+    def seq(self) -> Ints:
+        """Sequence numbers within the group."""
+        return self._of(self.dump.columns.seq)
+
+    @property
+    def op(self) -> Ints:
+        """-> dump.columns.ops, terminators of coalesced collectives under their first child's name."""
+        op, batches = self.dump.columns.op, self.batches
+        if len(batches.ends):
+            op[batches.ends] = op[batches.parts[batches.starts]]
+        return self._of(op)
+
+    @property
+    def finished(self) -> Flags:
+        """Whether it is over, and did not fail where that can be told."""
+        return self._of(self.ended)
+
+    @property
+    def failed(self) -> Flags:
+        """Whether it timed out or failed."""
+        return self._of(self.broken)
+
+    @property
+    def started(self) -> Flags:
+        """Whether its state is at least started."""
+        return self._of(self.dump.columns.state) >= State.STARTED
+
+    @property
+    def created(self) -> Floats:
+        """When the host enqueued it."""
+        return seconds(self._of(self.dump.columns.created_ns))
+
+    @property
+    def completed(self) -> Floats:
+        """When the host noticed its end; 0 unknown."""
+        return seconds(self._of(self.dump.columns.completed_ns))
+
+    @property
+    def duration_ms(self) -> Floats:
+        """From event to event on the GPU; NaN unknown."""
+        return self._of(self.dump.columns.duration_ms)
 
     @property
     def longest_gap(self) -> float:
@@ -72,54 +120,53 @@ def rows_of(dump: FlightDump) -> FlightRows:
     call = columns.call
     names = tuple(map(op_name, columns.ops))
     op_of_call = columns.of_calls(CallField.OP)
-    named_p2p = np.array([name.kind is not None for name in names], dtype=bool)
-    ends = np.array([name.ends_batch for name in names], dtype=bool)
-    eventless = np.array([name.eventless for name in names], dtype=bool)
-    p2p_call = (columns.of_calls(CallField.IS_P2P) != 0) | named_p2p[op_of_call]
-    op, group = columns.op, columns.group
-    terminator = ends[op_of_call][call]
-    p2p_flag = p2p_call[call]
+    ends = np.array([name.ends_batch for name in names], dtype=bool)[op_of_call]
+    p2p_call = (columns.of_calls(CallField.IS_P2P) != 0) | np.array([name.peer >= 0 for name in names], dtype=bool)[
+        op_of_call
+    ]
+    eventless = any(names[index].eventless for index in set(op_of_call.tolist()))
+    group = columns.group
+    by_group = _by_group(group, len(columns.groups))
 
     completed = columns.state == State.COMPLETED
-    has_events = bool(completed.any()) or (dump.only_active and not bool(eventless[op_of_call].any()))
+    has_events = bool(completed.any()) or (dump.only_active and not eventless)
     over = columns.retired & ~completed
     finished = completed if has_events else completed | over
     finished = finished | _by_status(dump, p2p_call, has_events)
     # What the status counter calls completed did not fail.
     failed = over & ~finished if has_events else np.zeros(count, dtype=bool)
 
-    batches = coalesced(group, columns.seq, terminator, p2p_flag)
-    finished |= left_children(dump, terminator, p2p_flag, batches.terminator >= 0)
-    keep = ~p2p_flag & ~batches.child & ~batches.of_p2p
-    keep &= ~_zombies(group, keep, finished, len(columns.groups))
-    chosen = Chosen(keep)
-    rows = chosen.rows
-    op_kept = chosen.of(op)
-    if len(batches.ends):
-        first_parts = batches.parts[batches.starts]
-        op_of_row = op.copy()
-        op_of_row[batches.ends] = op[first_parts]
-        op_kept = chosen.of(op_of_row)
+    if ends.any() or p2p_call.any():
+        terminator, p2p_flag = ends.take(call), p2p_call.take(call)
+        batches = coalesced(group, columns.seq, terminator, p2p_flag, by_group)
+        finished |= left_children(dump, terminator, p2p_flag, batches.terminator >= 0)
+        kept = ~(p2p_flag | batches.child | batches.of_p2p)
+    else:
+        batches = no_batches(count)
+        kept = np.ones(count, dtype=bool)
+    kept &= ~_zombies(group, kept, finished, len(columns.groups))
     return FlightRows(
         dump=dump,
-        row=rows,
-        group=chosen.of(group),
-        seq=chosen.of(columns.seq),
-        op=op_kept,
-        finished=chosen.of(finished),
-        failed=chosen.of(failed),
-        started=chosen.of(columns.state >= State.STARTED),
-        created=seconds(chosen.of(columns.created_ns)),
-        completed=seconds(chosen.of(columns.completed_ns)),
-        duration_ms=chosen.of(columns.duration_ms),
+        row=every_row(count) if kept.all() else np.flatnonzero(kept),
+        kept=kept,
+        by_group=by_group,
+        ended=finished,
+        broken=failed,
         batches=batches,
-        p2p=p2p_rows(columns, names, group, op, finished, batches),
+        p2p=p2p_rows(columns, names, group, finished, batches),
         has_events=has_events,
         has_timing=bool((columns.state == State.STARTED).any()) or bool(np.isfinite(columns.duration_ms).any()),
         head_lost=count > 0 and not dump.only_active and int(columns.record_id[0]) > 0 and not bool(finished.any()),
         in_motion=bool((completed & ~columns.retired & ~batches.child).any()),
         newest=columns.newest_ns / 1e9,
     )
+
+
+def _by_group(group: Ints, groups: int) -> Ints:
+    """All rows by group, in program order within each; few groups sort in linear time (numpy's radix sort)."""
+    small = group.astype(np.uint8 if groups < 1 << 8 else np.uint16) if groups < 1 << 16 else group
+    order: Ints = np.argsort(small, kind="stable")
+    return order
 
 
 def _by_status(dump: FlightDump, p2p_call: Flags, has_events: bool) -> Flags:
@@ -132,7 +179,7 @@ def _by_status(dump: FlightDump, p2p_call: Flags, has_events: bool) -> Flags:
         for key, status in dump.status.items():
             if status.last_completed >= 0 and key.isascii() and key.isdigit() and int(key[:9]) not in mixed:
                 last[pg_id == int(key[:9])] = status.last_completed
-    done: Flags = (columns.seq >= 0) & (columns.seq <= last[columns.call])
+    done: Flags = (columns.seq >= 0) & (columns.seq <= last.take(columns.call))
     return done
 
 

@@ -16,6 +16,9 @@ from rankmuster.model.flight import Flags, Indexes, Ints
 _MOST = 1 << 53
 """Elements above which sums over a group might not fit; no tensor of this world has as many."""
 
+_AT_ONCE = 4_000_000
+"""Pairs of members, over all numbers looked at together: 32 MB each for what is given and what is expected."""
+
 
 def surely_legal(calls: Indexes, signatures: Sequence[Signature], members: int) -> Flags:
     """Per number, shape (numbers,). `calls`: indexes into `signatures`, -1 absent, shape (ranks, numbers)."""
@@ -37,10 +40,13 @@ def surely_legal(calls: Indexes, signatures: Sequence[Signature], members: int) 
     totals = exchange & whole & ~listed
     legal |= totals & (facts.total_in[own].sum(axis=0) == facts.total_out[own].sum(axis=0))
     gathers = np.asarray(facts.gathers[own].all(axis=0))
-    for column in np.flatnonzero(whole & listed & (exchange | gathers) & ~legal).tolist():
-        here = own[:, column]
-        given = np.broadcast_to(facts.total_in[here], (members, members)).T if gathers[column] else lists.ins[here]
-        legal[column] = bool((lists.outs[here] == given.T).all())
+    left = np.flatnonzero(whole & listed & (exchange | gathers) & ~legal)
+    for start in range(0, len(left), max(1, _AT_ONCE // members**2)):
+        columns = left[start : start + max(1, _AT_ONCE // members**2)]
+        here = own[:, columns]  # shape (members, columns)
+        # given[i, c, j]: what member i passes to member j
+        given = np.where(gathers[columns][None, :, None], facts.total_in[here][:, :, None], lists.ins[here])
+        legal[columns] = (given.transpose(2, 1, 0) == lists.outs[here]).all(axis=(0, 2))
     return legal
 
 

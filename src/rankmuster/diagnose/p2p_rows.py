@@ -9,7 +9,10 @@ import numpy as np
 
 from rankmuster.diagnose.batches import Batches
 from rankmuster.diagnose.op_names import OpName
-from rankmuster.model.flight import Flags, FlightColumns, Ints
+from rankmuster.model.flight import CallField, Flags, FlightColumns, Ints
+
+FEW_KINDS = 1 << 16
+"""Kinds of sends and receives, by group, direction and peer, that are told apart in a table instead of by sorting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +74,31 @@ class P2pRows:
 
 
 def p2p_rows(
-    columns: FlightColumns, names: tuple[OpName, ...], group: Ints, op: Ints, finished: Flags, batches: Batches
+    columns: FlightColumns, names: tuple[OpName, ...], group: Ints, finished: Flags, batches: Batches
 ) -> P2pRows:
     """Those whose name says who sends to whom; what a graph captured, and others of its kind passed, is left out."""
-    nothing = np.zeros(0, dtype=np.int64)
-    peers = np.array([name.peer for name in names], dtype=np.int64)
-    rows: Ints = np.flatnonzero(peers[op] >= 0) if len(op) else nothing
-    if not len(rows):
-        flags = np.zeros(0, dtype=bool)
-        return P2pRows(nothing, nothing, flags, nothing, flags, nothing, columns.created_ns)
-    sends = np.array([name.kind == "send" for name in names], dtype=bool)[op[rows]]
-    batch = batches.terminator[rows]
+    op_of_call = columns.of_calls(CallField.OP)
+    peer_of_call = np.array([name.peer for name in names], dtype=np.int64)[op_of_call]
+    if not (peer_of_call >= 0).any():
+        return _none(columns)
+    peers = peer_of_call.take(columns.call)
+    rows: Ints = np.flatnonzero(peers >= 0)
+    peer = peers.take(rows)
+    sends = np.array([name.kind == "send" for name in names], dtype=bool)[op_of_call].take(columns.call.take(rows))
+    batch = batches.terminator.take(rows)
     done = finished[rows] | ((batch >= 0) & finished[batch])
-    own = group[rows]
-    kinds = (own * 2 + sends) * (int(peers.max()) + 1) + peers[op[rows]]
-    _, which = np.unique(kinds, return_inverse=True)
+    own = group.take(rows)
+    kinds = (own * 2 + sends) * (int(peer.max()) + 1) + peer
+    which = np.unique(kinds, return_inverse=True)[1] if int(kinds.max()) > FEW_KINDS else kinds
     positions = np.arange(len(rows))
     last = np.full(int(which.max()) + 1, -1, dtype=np.int64)
-    np.maximum.at(last, which[done], positions[done])
-    kept = done | (positions > last[which])
-    return P2pRows(
-        rows[kept], own[kept], sends[kept], peers[op[rows]][kept], done[kept], batch[kept], columns.created_ns
-    )
+    last[which[done]] = positions[done]  # of several, numpy keeps the last: they ascend
+    kept = done | (positions > last.take(which))
+    if kept.all():
+        return P2pRows(rows, own, sends, peer, done, batch, columns.created_ns)
+    return P2pRows(rows[kept], own[kept], sends[kept], peer[kept], done[kept], batch[kept], columns.created_ns)
+
+
+def _none(columns: FlightColumns) -> P2pRows:
+    nothing, flags = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
+    return P2pRows(nothing, nothing, flags, nothing, flags, nothing, columns.created_ns)

@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 
 from rankmuster.diagnose import silent_groups
-from rankmuster.diagnose.chosen import taken
+from rankmuster.diagnose.chosen import seconds, taken
 from rankmuster.diagnose.flight_rows import FlightRows
 from rankmuster.diagnose.op_names import base_name
 from rankmuster.diagnose.signatures import Signature, Signatures
-from rankmuster.model.flight import Flags, Floats, Indexes, Ints
+from rankmuster.model.flight import CallField, Flags, Floats, Indexes, Ints, State
 from rankmuster.model.job import Group, RankGroupView
 
 
@@ -134,42 +134,37 @@ def build(
 
 def _rolls(flight: FlightRows, signature: Indexes) -> dict[int, RankRoll]:
     """The rank's roll per group, by its index in the dump: views into columns that are sorted by group once."""
-    groups = len(flight.dump.columns.groups)
-    rows = np.arange(len(flight.seq))
+    columns = flight.dump.columns
+    rows = flight.by_group if flight.whole else flight.by_group[flight.kept.take(flight.by_group)]
     if not len(rows):
         return {}
-    order = (
-        rows
-        if groups == 1
-        else np.argsort(flight.group.astype(np.int16 if groups < 1 << 15 else np.int64), kind="stable")
-    )
-    seq, group = flight.seq[order], flight.group[order]
-    if bool((seq < 0).any()) or bool(((np.diff(seq) <= 0) & (group[1:] == group[:-1])).any()):
-        order = _one_a_number(flight)
-        seq, group = flight.seq[order], flight.group[order]
-    bounds = np.searchsorted(group, np.arange(groups + 1)).tolist()
+    group_of_call = columns.of_calls(CallField.GROUP)
+    seq, group = columns.seq.take(rows), group_of_call.take(columns.call.take(rows))
+    if bool((seq < 0).any()) or bool(((seq[1:] <= seq[:-1]) & (group[1:] == group[:-1])).any()):
+        rows = _one_a_number(rows, seq, group)
+        seq, group = columns.seq.take(rows), group_of_call.take(columns.call.take(rows))
+    bounds = np.searchsorted(group, np.arange(len(columns.groups) + 1)).tolist()
     whole = RankRoll(
         seq,
-        taken(signature, order),
-        taken(flight.finished, order),
-        taken(flight.failed, order),
-        taken(flight.started, order),
-        taken(flight.created, order),
-        taken(flight.completed, order),
-        taken(flight.duration_ms, order),
-        taken(flight.row, order),
+        signature.take(rows),
+        flight.ended.take(rows),
+        flight.broken.take(rows),
+        taken(columns.state, rows) >= State.STARTED,
+        seconds(taken(columns.created_ns, rows)),
+        seconds(taken(columns.completed_ns, rows)),
+        taken(columns.duration_ms, rows),
+        rows,
     )
     return {index: whole.between(low, high) for index, (low, high) in enumerate(pairwise(bounds)) if low < high}
 
 
-def _one_a_number(flight: FlightRows) -> Ints:
-    """Positions by group and number; of several under one number the last, and none without a number."""
-    numbered = np.flatnonzero(flight.seq >= 0)
-    order = numbered[np.lexsort((numbered, flight.seq[numbered], flight.group[numbered]))]
-    seq, group = flight.seq[order], flight.group[order]
-    last = np.ones(len(order), dtype=bool)
-    last[:-1] = (seq[1:] != seq[:-1]) | (group[1:] != group[:-1])
-    chosen: Ints = order[last]
+def _one_a_number(rows: Ints, seq: Ints, group: Ints) -> Ints:
+    """The rows by group and number; of several under one number the last, and none without a number."""
+    order = np.lexsort((rows, seq, group))
+    seq, group = seq[order], group[order]
+    last = seq >= 0
+    last[:-1] &= (seq[1:] != seq[:-1]) | (group[1:] != group[:-1])
+    chosen: Ints = rows[order[last]]
     return chosen
 
 
@@ -190,34 +185,37 @@ def _highest(flight: FlightRows) -> list[int]:
 def _head(
     rank: int, flight: FlightRows, groups: tuple[Group, ...], local_groups: Mapping[tuple[int, int], int]
 ) -> Head | None:
-    outstanding = np.flatnonzero(~flight.finished)
-    first = int(outstanding[0]) if len(outstanding) else None
+    columns = flight.dump.columns
+    outstanding = flight.kept & ~flight.ended
+    first = int(outstanding.argmax()) if outstanding.any() else None
     waiting = flight.p2p.first_outstanding()
-    if waiting is not None and (first is None or waiting.row < int(flight.row[first])):
+    if waiting is not None and (first is None or waiting.row < first):
         key = local_groups.get((rank, waiting.group))
         if key is not None:
             members = groups[key].members
             peer = members[waiting.peer] if 0 <= waiting.peer < len(members) else None
             # The entry of a coalesced batch never starts; its terminator does.
             row = waiting.row if waiting.batch is None else waiting.batch
-            started = bool(flight.dump.columns.state[row] >= 2)
+            started = bool(columns.state[row] >= 2)
             return Head(
                 rank, key, None, waiting.kind, waiting.row, started, waiting.created, waiting.kind, peer, waiting.batch
             )
     if first is None:
         return None
-    key = local_groups.get((rank, int(flight.group[first])))
+    key = local_groups.get((rank, int(columns.calls[columns.call[first], CallField.GROUP])))
     if key is None:
         return None
-    op = base_name(flight.dump.columns.ops[int(flight.op[first])])
+    named = first
+    if len(flight.batches.ends) and first in flight.batches.ends:
+        named = int(flight.batches.parts[flight.batches.starts[np.searchsorted(flight.batches.ends, first)]])
     return Head(
         rank,
         key,
-        int(flight.seq[first]),
-        op,
-        int(flight.row[first]),
-        bool(flight.started[first]),
-        float(flight.created[first]),
+        int(columns.seq[first]),
+        base_name(columns.ops[int(columns.calls[columns.call[named], CallField.OP])]),
+        first,
+        bool(columns.state[first] >= State.STARTED),
+        int(columns.created_ns[first]) / 1e9,
     )
 
 

@@ -10,6 +10,8 @@ from rankmuster.diagnose.flight_rows import FlightRows
 from rankmuster.diagnose.op_names import base_name
 from rankmuster.model.flight import CallField, FlightColumns, Indexes, Ints
 
+_SAFE = 1 << 62
+
 Shapes = tuple[tuple[int, ...], ...]
 
 
@@ -29,38 +31,56 @@ class Signatures:
 
     def __init__(self) -> None:
         self._numbers: dict[Signature, int] = {}
+        self._known: dict[tuple[object, ...], int] = {}  # by parts, which are at hand before a signature is made
 
     def all(self) -> tuple[Signature, ...]:
         return tuple(self._numbers)
 
     def of(self, flight: FlightRows) -> Indexes:
-        """The number of each collective of a dump, shape (collectives,)."""
+        """The number of each row of a dump, shape (entries,); only those of collectives mean something."""
         columns = flight.dump.columns
-        call = columns.call if flight.whole else columns.call[flight.row]
         numbers = np.full(len(columns.calls), -1, dtype=np.int32)
+        call = columns.call if flight.whole else columns.call.take(flight.row)
         for used in np.flatnonzero(np.bincount(call, minlength=len(numbers))).tolist():
-            numbers[used] = self._number(_signature(columns, (used,)))
-        found: Indexes = numbers[call]
+            numbers[used] = self._number(columns, (used,))
+        found: Indexes = numbers.take(columns.call)
         batches = flight.batches
-        if len(batches.ends):
-            positions = np.searchsorted(flight.row, batches.ends)
-            kept = positions < len(flight.row)
-            kept[kept] = flight.row[positions[kept]] == batches.ends[kept]
-            for count in np.unique(batches.counts[kept]).tolist():
-                here = np.flatnonzero(kept & (batches.counts == count))
-                found[positions[here]] = self._of_parts(columns, batches.parts, batches.starts[here], count)
+        for count in set(batches.counts.tolist()):
+            here = np.flatnonzero(batches.counts == count)
+            found[batches.ends[here]] = self._of_parts(columns, batches.parts, batches.starts[here], count)
         return found
 
     def _of_parts(self, columns: FlightColumns, parts: Ints, starts: Ints, count: int) -> Indexes:
         """A coalesced collective is what its parts are, one after the other."""
-        calls = columns.call[parts[starts[:, None] + np.arange(count)]]
-        distinct, which = np.unique(calls, axis=0, return_inverse=True)
-        numbers = [self._number(_signature(columns, tuple(own))) for own in distinct.tolist()]
+        calls = columns.call.take(parts.take(starts[:, None] + np.arange(count))).astype(np.int64)
+        base = len(columns.calls)
+        if base**count < _SAFE:  # one number for all parts
+            code = calls @ base ** np.arange(count)
+            _, first, which = np.unique(code, return_index=True, return_inverse=True)
+            distinct = calls[first]
+        else:
+            distinct, which = np.unique(calls, axis=0, return_inverse=True)
+        numbers = [self._number(columns, tuple(own)) for own in distinct.tolist()]
         found: Indexes = np.array(numbers, dtype=np.int32)[which.reshape(-1)]
         return found
 
-    def _number(self, signature: Signature) -> int:
-        return self._numbers.setdefault(signature, len(self._numbers))
+    def _number(self, columns: FlightColumns, calls: tuple[int, ...]) -> int:
+        key = tuple(part for call in calls for part in _parts(columns, call))
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = self._numbers.setdefault(_signature(columns, calls), len(self._numbers))
+        return number
+
+
+def _parts(columns: FlightColumns, call: int) -> tuple[object, ...]:
+    row = columns.calls[call].tolist()
+    return (
+        columns.ops[row[CallField.OP]],
+        columns.sizes[row[CallField.IN_SIZES]],
+        columns.sizes[row[CallField.OUT_SIZES]],
+        columns.dtypes[row[CallField.IN_DTYPES]],
+        columns.dtypes[row[CallField.OUT_DTYPES]],
+    )
 
 
 def _signature(columns: FlightColumns, calls: tuple[int, ...]) -> Signature:

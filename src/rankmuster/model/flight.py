@@ -94,7 +94,7 @@ class FlightColumns:
         return column
 
     def _per_entry(self, field: CallField) -> Ints:
-        column: Ints = self.calls[:, field][self.call]
+        column: Ints = self.calls[:, field].take(self.call)
         return column
 
     @property
