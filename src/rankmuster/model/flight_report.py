@@ -39,6 +39,7 @@ class GroupState(str, Enum):
     UNPLACED = "unplaced"  # members stand at a number, and nothing says where others are
     NOT_LEFT = "not left"  # all have entered what members stand at
     MESSAGES = "messages"  # members stand at sends or receives
+    HELD = "held"  # members wait for others who stand in another group, and come after that
     QUEUED = "queued"  # calls are enqueued behind those of other groups; nobody stands here
     TAIL = "tail"  # the ordinary tail of a job that moves
     LEVEL = "level"  # nothing is outstanding

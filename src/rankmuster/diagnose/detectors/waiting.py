@@ -15,9 +15,17 @@ from rankmuster.diagnose.detectors.exchanges import met
 from rankmuster.diagnose.detectors.standing_together import together
 from rankmuster.diagnose.detectors.wait_cycle import cycle
 from rankmuster.diagnose.finding import Finding
+from rankmuster.diagnose.memo import once
 from rankmuster.diagnose.roll import Head
+from rankmuster.diagnose.wait_graph import WaitGraph
 from rankmuster.model.plane import Plane
 from rankmuster.model.ranks_text import ranks_text
+
+
+@once
+def graph_of(context: Context) -> WaitGraph:
+    """Who waits for whom; reports ask too."""
+    return waits.build(context.table)
 
 
 def detect(context: Context) -> list[Finding]:
@@ -46,7 +54,7 @@ def detect(context: Context) -> list[Finding]:
                 would_decide="a second set of dumps some seconds later",
             )
         ]
-    graph = waits.build(table)
+    graph = graph_of(context)
     found = absent(context, graph, heads)
     lost = sorted(rank for rank, flight in table.rows.items() if flight.head_lost)
     if lost:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from rankmuster.diagnose import waits
+from rankmuster.diagnose.detectors.waiting import graph_of
 from rankmuster.diagnose.flight_report.differences import differences
 from rankmuster.diagnose.flight_report.divergence import divergence
 from rankmuster.diagnose.flight_report.dumps import dumps_report, silence
@@ -32,7 +32,7 @@ def flight_report(examined: Examination, *, stacks: bool = False, examples: int 
     context, verdict = examined.context, examined.diagnosis.verdict
     table = context.table
     moving = moves(verdict, context.in_motion)
-    older = frozenset() if moving else waits.build(table).older
+    older = frozenset() if moving else graph_of(context).older
     named = frozenset(
         suspect.rank
         for suspect in verdict.suspects
@@ -40,7 +40,7 @@ def flight_report(examined: Examination, *, stacks: bool = False, examples: int 
     )
     silent = silence(context)
     different = differences(context, examined.findings, examples)
-    sent, exchanged = messages(context), exchanges(context)
+    sent, exchanged = messages(context), exchanges(context, different)
     standing: dict[int, list[Head]] = defaultdict(list)
     for head in table.heads.values():
         if head is not None:
@@ -51,7 +51,7 @@ def flight_report(examined: Examination, *, stacks: bool = False, examples: int 
         key = group.key
         there = places(context, group, older, named, silent)
         first = divergence(context, group, there)
-        state = state_of(there, standing[key], different.get(key), first, moving)
+        state = state_of(key, there, standing[key], table.heads, different.get(key), first, moving)
         reports.append(
             GroupReport(
                 key=key,

@@ -7,6 +7,7 @@ counting does, where both dumps hold everything from their first record on; else
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -14,12 +15,17 @@ from numpy.typing import NDArray
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.flight_rows import FlightRows
-from rankmuster.diagnose.legal import elements
+from rankmuster.diagnose.legal import total
+from rankmuster.diagnose.op_names import op_name
+from rankmuster.diagnose.signatures import Shapes
 from rankmuster.model.flight import CallField, Ints
 from rankmuster.model.flight_report import Clash, Messages, Unmatched
 
 MAX_TOLD = 16
 """Clashes and unmatched pairs told of one group."""
+
+MOST_ELEMENTS = 1 << 53
+"""More are damage: no message of this world is as large."""
 
 BATCH = 1 << 16
 """Messages of one pair in one batch, at most: a ring holds fewer."""
@@ -82,7 +88,6 @@ def _joined(parts: list[_Table]) -> _Table:
 
 def _of(context: Context, rank: int, flight: FlightRows) -> _Table | None:
     table, columns, p2p = context.table, flight.dump.columns, flight.p2p
-    size_of = np.array([sum(map(elements, shapes)) for shapes in columns.sizes] or [0], dtype=np.int64)
     group = np.full(len(columns.groups), -1, dtype=np.int64)
     source, destination = np.full(len(p2p), -1, dtype=np.int64), np.full(len(p2p), -1, dtype=np.int64)
     for index in p2p.groups():
@@ -99,17 +104,26 @@ def _of(context: Context, rank: int, flight: FlightRows) -> _Table | None:
     if not usable.any():
         return None
     rows = p2p.row[usable]
-    call = columns.calls[columns.call[rows]]
-    which = np.where(p2p.sends[usable], call[:, CallField.IN_SIZES], call[:, CallField.OUT_SIZES])
+    call = columns.call[rows]
+    sizes = np.full(len(columns.calls), -1, dtype=np.int64)
+    for used in np.flatnonzero(np.bincount(call)).tolist():
+        sends = op_name(columns.ops[int(columns.calls[used, CallField.OP])]).kind == "send"
+        index = int(columns.calls[used, CallField.IN_SIZES if sends else CallField.OUT_SIZES])
+        sizes[used] = _total(columns.sizes[index]) if index >= 0 else -1
     return _Table(
         group[p2p.group][usable],
         source[usable],
         destination[usable],
         p2p.sends[usable],
         columns.p2p_seq[rows],
-        np.where(which >= 0, size_of[np.clip(which, 0, len(size_of) - 1)], -1),
+        sizes[call],
         p2p.finished[usable],
     )
+
+
+@lru_cache(maxsize=4096)
+def _total(shapes: Shapes) -> int:
+    return min(total(shapes), MOST_ELEMENTS)
 
 
 class _Tally:

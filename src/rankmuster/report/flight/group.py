@@ -42,12 +42,15 @@ MAX_CAMPS = 4
 MAX_LINES = 6
 """Lines of messages, gaps or parts of one group; JSON has more."""
 
+QUIET = frozenset({GroupState.TAIL, GroupState.LEVEL, GroupState.QUEUED, GroupState.HELD})
+"""States that explain nothing by themselves."""
+
 MOVING = "; not there yet, which is the ordinary tail of a job that moves: "
 
 
 def print_group(paper: Paper, report: GroupReport, roles: Mapping[int, Role], labels: dict[int, str]) -> None:
     """`labels`: of all groups, by key."""
-    fault = report.state not in (GroupState.TAIL, GroupState.LEVEL, GroupState.QUEUED)
+    fault = report.state not in QUIET
     paper.line(
         paper.text(group_name(report), "bold"),
         paper.text(f"- {STATES[report.state]}", "yellow" if fault else "dim"),
@@ -70,12 +73,17 @@ def print_group(paper: Paper, report: GroupReport, roles: Mapping[int, Role], la
         _gap(paper, gap)
     if len(report.gaps) > MAX_LINES:
         _note(paper, f"and {len(report.gaps) - MAX_LINES} more gaps in the numbers; JSON has them")
-    if report.window is not None:
+    if report.window is not None and not messages_only(report):
         _window(paper, report.window)
     if report.same_members:
         twins = ", ".join(paper.text(labels[key]).plain for key in report.same_members[:MAX_LINES])
         more = len(report.same_members) - MAX_LINES
         _note(paper, f"the same members as {twins}{f' and {more} more' if more > 0 else ''}, a group of its own")
+
+
+def messages_only(report: GroupReport) -> bool:
+    """Whether the group has sends and receives alone: torch's numbers of collectives begin at 1."""
+    return report.messages is not None and (report.window is None or report.window.last <= 0)
 
 
 def _note(paper: Paper, words: str) -> None:
@@ -110,7 +118,7 @@ def _divergence(paper: Paper, first: Divergence, state: GroupState, difference: 
     if state in (GroupState.TAIL, GroupState.LEVEL):
         paper.item("", paper.text(f"{where}: {_came(first)}{MOVING}{short_ranks(first.missing)}", "dim"))
         return
-    quiet = state is GroupState.QUEUED or difference is not None
+    quiet = state in (GroupState.QUEUED, GroupState.HELD) or difference is not None
     have = "have" if len(first.missing) > 1 else "has"
     missing = f"{short_ranks(first.missing)} {have} not"
     if len(first.missing) > len(first.entered):
@@ -128,7 +136,7 @@ def _place(
 ) -> None:
     role = next((roles[rank] for rank in there.ranks if rank in roles), None) if there.suspected else None
     look = theme.ROLES.get(role) if role is not None else None
-    words = f"{short_ranks(there.ranks)} {place(there, report.key, labels)}"
+    words = f"{short_ranks(there.ranks)} {place(there, report.key, labels, messages_only(report))}"
     style = look.terminal if look is not None else ""
     paper.item(look.terminal_sign if look is not None else ".", paper.text(words, style), style=style)
 

@@ -52,7 +52,12 @@ def render(
         for suspect in verdict.suspects
         if suspect.rank is not None and suspect.role in (Role.CULPRIT, Role.SUSPECT)
     }
-    wanted = groups if selected is not None or len(groups) <= FEW else [group for group in groups if _tells(group)]
+    wanted = groups
+    if selected is None and len(groups) > FEW:
+        # Where each group is held up by another, they tell it together.
+        wanted = [group for group in groups if _tells(group)] or [
+            group for group in groups if group.state is GroupState.HELD
+        ]
     full = wanted[:most_groups]
     told = {group.key for group in full}
     if full:
@@ -139,7 +144,7 @@ def _kind(same: Sequence[GroupReport], described: str, size: int) -> str:
     else:
         text = f"{counted(len(same), 'group')} {name} of {counted(size, 'rank')}"
     last = [group.window.last for group in same if group.window is not None]
-    if last:
+    if last and max(last) > 0:
         text += f", at {range_text(min(last), max(last))}"
     gaps = sum(any(gap.kind is GapKind.COMMON for gap in group.gaps) for group in same)
     if gaps:

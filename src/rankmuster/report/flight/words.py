@@ -22,6 +22,7 @@ STATES: dict[GroupState, str] = {
     GroupState.UNPLACED: "members wait, and nothing places the others",
     GroupState.NOT_LEFT: "all have come, not all have left",
     GroupState.MESSAGES: "members stand at sends or receives",
+    GroupState.HELD: "held up by what stands in other groups",
     GroupState.QUEUED: "calls enqueued behind other groups'",
     GroupState.TAIL: "moving: an ordinary tail",
     GroupState.LEVEL: "nothing outstanding",
@@ -99,7 +100,7 @@ def standing(stand: Stand | None, own: int, labels: dict[int, str], several: boo
     where = "" if stand.group == own else f"{plain(labels.get(stand.group, 'another group'), MAX_NAME)} "
     if stand.sequence is None:
         peer = "an unknown rank" if stand.peer is None else f"rank {stand.peer}"
-        what = f"{'send to' if stand.op == 'send' else 'receive from'} {peer}"
+        what = f"{'a send to' if stand.op == 'send' else 'a receive from'} {peer}"
         where = where and f"{where.rstrip()}: "
     else:
         what = f"#{stand.sequence} {plain(stand.op, MAX_NAME)}"
@@ -107,9 +108,14 @@ def standing(stand: Stand | None, own: int, labels: dict[int, str], several: boo
     return f"{'stand' if several else 'stands'} at {where}{what}{' (started)' if stand.started else ''}{since}"
 
 
-def place(there: RankPlace, own: int, labels: dict[int, str]) -> str:
-    """`entered #755, finished #750, stands at #751 all_reduce (started) since 12:00:01.250Z`."""
+def place(there: RankPlace, own: int, labels: dict[int, str], messages_only: bool = False) -> str:
+    """`entered #755, finished #750, stands at #751 all_reduce (started) since 12:00:01.250Z`.
+
+    `messages_only`: the group has no collectives, and so no numbers.
+    """
     stands = standing(there.stands, own, labels, len(there.ranks) > 1)
+    if messages_only and there.known in (Known.DUMP, Known.NEVER, Known.OVERWRITTEN):
+        return stands
     if there.known in (Known.DUMP, Known.LOG, Known.OLDER):
         text = f"entered {number(there.entered)}, finished {number(there.finished)}, {stands}"
         return text if there.known is Known.DUMP else f"{text}; {KNOWN[there.known]}"
