@@ -60,8 +60,7 @@ static int take_known(Scan *s, const Slot *value, uint32_t *index, int *known)
     if ((int64_t)run->items > s->allowance)
         return NOT_MINE;
     s->allowance -= run->items;
-    *index = run->index;
-    return OK;
+    return run_index(s, value->v.at, index);
 }
 
 /* Sizes are interned as the number of shapes, then each shape's length and dimensions. */

@@ -59,6 +59,15 @@ static int next_reference(Scan *s, size_t *at, Slot *value)
     return fetch(s, index, value);
 }
 
+/* Every reference has to be there when it is met, not only when it is looked up. */
+static int check_references(Scan *s, size_t at, size_t end)
+{
+    Slot value;
+    while (at < end)
+        TRY(next_reference(s, &at, &value));
+    return OK;
+}
+
 static int read_frames(Scan *s, size_t at, size_t end, uint32_t *stack)
 {
     uint32_t frames[MAX_FRAMES];
@@ -178,15 +187,28 @@ int take_run(Scan *s, RunKind kind, size_t *position, int *found, uint64_t *run)
     }
     if (s->runs_count >= INT32_MAX)
         return NOT_MINE;
-    uint32_t index = 0;
-    if (kind == R_FRAMES)
-        TRY(read_frames(s, start, end, &index));
-    else if (kind == R_DTYPES)
-        TRY(read_dtypes(s, start, end, &index));
-    else
-        TRY(read_sizes(s, start, end, items, &index));
+    if (kind != R_SIZES)
+        TRY(check_references(s, start, end));
     *run = s->runs_count++;
-    s->runs[*run] = (Run){hash, start, length, index, kind == R_FRAMES ? 0 : items, (uint8_t)kind};
+    s->runs[*run] = (Run){hash, start, length, UNREAD, kind == R_FRAMES ? 0 : items, (uint8_t)kind};
     s->run_table[place] = (uint32_t)*run + 1;
+    return OK;
+}
+
+/* What a run stands for. It is read when the first entry has it: tables are in the order of the entries' values. */
+int run_index(Scan *s, uint64_t run, uint32_t *index)
+{
+    const Run known = s->runs[run];
+    *index = known.index;
+    if (known.index != UNREAD)
+        return OK;
+    size_t start = (size_t)known.at, end = start + known.length;
+    if (known.kind == R_FRAMES)
+        TRY(read_frames(s, start, end, index));
+    else if (known.kind == R_DTYPES)
+        TRY(read_dtypes(s, start, end, index));
+    else
+        TRY(read_sizes(s, start, end, known.items, index));
+    s->runs[run].index = *index;
     return OK;
 }

@@ -125,13 +125,15 @@ typedef struct {
     size_t slots;    /* a power of two, at least twice `count` */
 } Interner;
 
+#define UNREAD UINT32_MAX
+
 typedef enum { R_NONE, R_FRAMES, R_SIZES, R_DTYPES } RunKind;
 
 /* Raw bytes of the file, and what they stand for. */
 typedef struct {
     uint64_t hash, at;
     uint32_t length;
-    uint32_t index; /* of the stack, sizes or dtypes */
+    uint32_t index; /* of the stack, sizes or dtypes; UNREAD until an entry has it */
     uint32_t items; /* what it takes of the allowance each time */
     uint8_t kind;
 } Run;
@@ -247,6 +249,7 @@ int take_frames(Scan *s, const Slot *value, int32_t *stack);
 
 /* runs.c */
 int take_run(Scan *s, RunKind kind, size_t *position, int *found, uint64_t *run);
+int run_index(Scan *s, uint64_t run, uint32_t *index);
 
 static inline RunKind run_kind(Field field)
 {

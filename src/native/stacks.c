@@ -61,11 +61,13 @@ int stack_of(Scan *s, const uint32_t *frames, size_t count, uint32_t *stack)
 
 int take_frames(Scan *s, const Slot *value, int32_t *stack)
 {
+    uint32_t frames[MAX_FRAMES], found;
     *stack = -1;
     if (value == NULL)
         return OK;
     if (value->tag == T_KNOWN) {
-        *stack = (int32_t)s->runs[value->v.at].index;
+        TRY(run_index(s, value->v.at, &found));
+        *stack = (int32_t)found;
         return OK;
     }
     if (value->tag != T_LIST && value->tag != T_TUPLE)
@@ -74,7 +76,6 @@ int take_frames(Scan *s, const Slot *value, int32_t *stack)
     size_t count = node->count < MAX_FRAMES ? node->count : MAX_FRAMES;
     if (count == 0)
         return OK;
-    uint32_t frames[MAX_FRAMES], found;
     for (size_t i = 0; i < count; i++)
         TRY(frame_of(s, &s->items[node->start + i], &frames[i]));
     TRY(stack_of(s, frames, count, &found));

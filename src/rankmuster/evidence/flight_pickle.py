@@ -26,11 +26,11 @@ def read(blob: Blob) -> Reading:
     scanned = flight_native.scan(blob.data)
     if scanned is not None and looks_like_dump(scanned[0]):
         return reading(blob.path, "pickle", scanned[0], scanned[1], None)
-    return _read(blob)
+    return read_pure(blob)
 
 
-def _read(blob: Blob) -> Reading:
-    """The same without the native reader."""
+def read_pure(blob: Blob) -> Reading:
+    """The same without the native reader, and what that reader leaves to it."""
     builder = ColumnBuilder()
 
     def take(value: dict[Any, Any]) -> Any:
