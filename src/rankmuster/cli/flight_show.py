@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rankmuster.cli.diagnose import NARROWEST, _color_wanted, one_line
-from rankmuster.cli.flight_choice import keys_of, ranks_of
+from rankmuster.cli.flight_choice import keys_of
+from rankmuster.cli.flight_options import (
+    MOST_GROUPS,
+    MOST_RECORDS,
+    Asked,
+    Differences,
+    Entries,
+    Form,
+    Format,
+    Groups,
+    Limit,
+    MostGroups,
+    NoColor,
+    Ranks,
+    Stacks,
+    Width,
+    asked,
+)
 from rankmuster.cli.gc_off import gc_off
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import say, write_file, write_stdout
@@ -25,12 +41,6 @@ if TYPE_CHECKING:
     from rankmuster.model.flight_entry import FlightEntry
     from rankmuster.model.flight_report import FlightReport
 
-MOST_GROUPS = 8
-"""Groups told in full: two screens. The others are counted by kind."""
-
-MOST_RECORDS = 20
-"""Records of each rank that are printed: what is outstanding and what came right before it."""
-
 MOST_PRINTED = 5000
 """Records printed on a terminal in all; JSON lines have no bound."""
 
@@ -41,49 +51,23 @@ WHENCE = (
 )
 
 
-class Format(str, Enum):
-    """How the report is written."""
-
-    TERMINAL = "terminal"
-    JSON = "json"
-    JSONL = "jsonl"
-
-
 def show(
     given: Annotated[
         str, typer.Argument(metavar="FOLDER", help="A folder with dumps and whatever else there is, or an archive.")
     ],
-    group: Annotated[
-        list[str] | None,
-        typer.Option("--group", metavar="NAME", help="Only this group: name, description or number; may repeat."),
-    ] = None,
-    rank: Annotated[
-        list[str] | None,
-        typer.Option("--rank", metavar="RANKS", help="Only groups and records of these ranks, like 0,3,8-15."),
-    ] = None,
-    stacks: Annotated[
-        bool, typer.Option("--stacks", help="What the culprit's host called last, beside what its victims stand at.")
-    ] = False,
-    entries: Annotated[
-        bool, typer.Option("--entries", help="Print the records, with their stacks if --stacks.")
-    ] = False,
-    limit: Annotated[
-        int,
-        typer.Option("--limit", metavar="N", min=0, help="Records of each rank, the newest ones; 0: all of them."),
-    ] = MOST_RECORDS,
+    group: Groups = None,
+    rank: Ranks = None,
+    stacks: Stacks = False,
+    entries: Entries = False,
+    limit: Limit = MOST_RECORDS,
     previous: Annotated[
         str,
         typer.Option(
             "--previous", metavar="FOLDER", help="An earlier set of dumps of the same job: a tail, or a stop?"
         ),
     ] = "",
-    most_groups: Annotated[
-        int, typer.Option("--groups", metavar="N", min=0, help="Groups told in full; the others are counted.")
-    ] = MOST_GROUPS,
-    differences: Annotated[
-        int,
-        typer.Option("--differences", metavar="N", min=0, help="Differing numbers told of a group behind the first."),
-    ] = 0,
+    most_groups: MostGroups = MOST_GROUPS,
+    differences: Differences = 0,
     prefix: Annotated[
         str,
         typer.Option("--prefix", metavar="TEXT", help="Only dumps whose name holds this; the rank comes right behind."),
@@ -94,17 +78,10 @@ def show(
             "--replica-size", metavar="RANKS", min=1, help="torchft: default_pg counts its ranks within such a replica."
         ),
     ] = None,
-    form: Annotated[
-        Format, typer.Option("--format", help="terminal: to read; json: the schema; jsonl: one record a line.")
-    ] = Format.TERMINAL,
+    form: Form = Format.TERMINAL,
     output: OutputFile = None,
-    width: Annotated[
-        int | None,
-        typer.Option(
-            "--width", metavar="COLUMNS", min=NARROWEST, help="Columns for the terminal format; else the screen's."
-        ),
-    ] = None,
-    no_color: Annotated[bool, typer.Option("--no-color", help="No colours; the same as NO_COLOR=1.")] = False,
+    width: Width = None,
+    no_color: NoColor = False,
     debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:
     """Show what the Flight Recorder dumps in FOLDER say, group by group.
@@ -116,25 +93,49 @@ def show(
     Exit status: 0 healthy, 1 a fault was found, 2 the evidence does not decide or nothing could see, 3 no answer
     (bad usage, no dump, unreadable input).
     """
-    ranks = ranks_of(rank or [])
+    wanted = asked(
+        group,
+        rank,
+        stacks=stacks,
+        entries=entries,
+        limit=limit,
+        most_groups=most_groups,
+        differences=differences,
+        form=form,
+        output=output,
+        width=width,
+        no_color=no_color,
+    )
     path, before = _path(given, "FOLDER"), _path(previous, "--previous") if previous else None
     with gc_off():
         evidence = _dumps_in(path, prefix, replica_size)
         earlier = _read(before, prefix, replica_size) if before is not None else None
-        examined = _examined(path, evidence, earlier)
-    keys = keys_of(group or [], ranks, examined.context.table.groups)
+        return tell(str(path), evidence, earlier, wanted)
+
+
+def tell(path: str, evidence: Evidence, earlier: Evidence | None, wanted: Asked) -> int:
+    """Diagnoses a set of dumps and writes the report on it. `path`: what it is called. Returns the exit status.
+
+    Raises CommandError.
+    """
+    examined = _examined(path, evidence, earlier)
+    keys = keys_of(wanted.group, wanted.ranks, examined.context.table.groups)
+    form, output = wanted.form, wanted.output
     with doing(f"reporting on {path}"):
         from rankmuster.diagnose.flight_report.build import flight_report
 
-        report = flight_report(examined, stacks=stacks and not entries, examples=differences)
-    choice = _Choice(ranks, keys, stacks, entries or form is Format.JSONL, limit or None, most_groups)
+        report = flight_report(examined, stacks=wanted.stacks and not wanted.entries, examples=wanted.differences)
+    choice = _Choice(
+        wanted.ranks, keys, wanted.stacks, wanted.entries or form is Format.JSONL, wanted.limit, wanted.most_groups
+    )
     with doing(f"writing the report on {path} as {form.value}"):
         if form is Format.JSONL:
             text = "".join(_lines(examined, choice))
         elif form is Format.JSON:
             text = _json(examined, report, choice)
         else:
-            text = _terminal(examined, report, choice, width=width, color=_color_wanted(no_color, output))
+            color = _color_wanted(wanted.no_color, output)
+            text = _terminal(examined, report, choice, width=wanted.width, color=color)
     verdict = examined.diagnosis.verdict
     if output is None or str(output) == "-":
         write_stdout(text)
@@ -212,7 +213,7 @@ def _read(path: Path, prefix: str, replica_size: int | None) -> Evidence:
         return as_given.of_replicas(evidence, replica_size) if replica_size is not None else evidence
 
 
-def _examined(path: Path, evidence: Evidence, earlier: Evidence | None) -> Examination:
+def _examined(path: str, evidence: Evidence, earlier: Evidence | None) -> Examination:
     with doing(f"diagnosing {path}"):
         from rankmuster.diagnose.run import MixedInstances, examine
 

@@ -75,7 +75,11 @@ def write_file(path: Path, text: str) -> None:
     Raises:
         CommandError: it cannot be written; nothing is left behind.
     """
-    data = text.encode("utf-8", "backslashreplace")
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """As `write_file`, for what is no text."""
     target = Path(os.path.realpath(path))
     beside = target.parent / f".{target.name[:100]}.{uuid.uuid4().hex[:12]}.part"
     try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, TypeVar, cast
 
@@ -93,6 +94,49 @@ def load(path: Path, each: Each = map, readers: tuple[Reader, ...] | None = None
         reason = (unread or evidence.problems)[0].message
         raise folder.EvidenceUnreadable(f"{path}: nothing in it can be used: {reason}")
     return evidence
+
+
+def load_all(paths: Sequence[Path], each: Each = map, readers: tuple[Reader, ...] | None = None) -> Evidence:
+    """Several folders, archives and files as one. Of several, sources begin with the path as given.
+
+    Raises as `load` does where nothing can be had of any of them; one of several that cannot be read is a Problem.
+    """
+    if len(paths) == 1:
+        return load(paths[0], each, readers)
+    from rankmuster.evidence import folder
+
+    roots: list[Iterable[Part]] = []
+    failed: list[folder.EvidenceError] = []
+    for path in paths:
+        try:
+            walk = folder.walk(path)
+        except folder.EvidenceError as error:
+            failed.append(error)
+            roots.append([Problem(ProblemKind.REFUSED, _given(path), str(error))])
+            continue
+        roots.append(_parts(_below(_given(path), walk, whole=not path.is_dir())))
+    if len(failed) == len(roots):
+        raise failed[0] if failed else folder.EvidenceMissing("no path was given; name a folder of evidence")
+    gathering = _Gathering()
+    for taken in each(partial(take, readers=readers), chain.from_iterable(roots)):
+        gathering.add(taken)
+    return gathering.evidence()
+
+
+def _given(path: Path) -> str:
+    """A path as sources begin with it."""
+    from rankmuster.evidence.unpack import printable
+
+    return printable(path.as_posix().lstrip("/")) or "."
+
+
+def _below(given: str, items: Iterable[Part], *, whole: bool) -> Iterator[Part]:
+    """The parts of one path among several, named so that two paths' parts differ. `whole`: it is the file itself."""
+    for item in items:
+        if isinstance(item, Problem):
+            yield replace(item, source=given if whole else f"{given}/{item.source}")
+        else:
+            yield replace(item, path=given if whole else f"{given}/{item.path}")
 
 
 def gather(parts: Iterable[Part], readers: tuple[Reader, ...] | None = None) -> Evidence:

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
+from rankmuster.evidence.flight_members import MAX_RANK
 from rankmuster.evidence.flight_summary_frame import KNOWN_BY, Framed, allowance, split
 from rankmuster.evidence.flight_summary_numbers import Cursor, SummaryDamaged, unpack, unpack_floats
 from rankmuster.evidence.flight_summary_schema import COLUMNS, MAX_PATH, SCHEMA, nothing
 from rankmuster.evidence.flight_summary_tables import TableReader, number_of, text_of, within
-from rankmuster.evidence.flight_table import MAX_FRAMES, MAX_RANK
+from rankmuster.evidence.flight_table import MAX_FRAMES
 from rankmuster.evidence.unpack import printable
 from rankmuster.model.flight import DumpRequest, FlightColumns, FlightDump, Indexes, PgStatus, State
 from rankmuster.model.flight_summary import FlightSummary

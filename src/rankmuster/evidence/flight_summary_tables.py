@@ -11,13 +11,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from rankmuster.evidence.flight_members import MAX_RANK, MembersCache
 from rankmuster.evidence.flight_summary_numbers import Cursor, SummaryDamaged, pack, unpack
-from rankmuster.evidence.flight_table import MAX_NAME, MAX_RANK
+from rankmuster.evidence.flight_table import MAX_NAME
 from rankmuster.model.flight import CallField, FlightColumns, FlightGroup, Ints
 
 T = TypeVar("T")
 
 _FIELDS = len(CallField)
+_SHARED = MembersCache()  # every node's summary has the members of the whole job
 _MOST = (1 << 31) - 1
 _NAMES = ("groups", "ops", "sizes", "dtypes")
 
@@ -162,7 +164,9 @@ def _members(column: Ints) -> tuple[int, ...]:
     within(column, MAX_RANK, "ranks")
     if not len(column) or bool((column[1:] <= column[:-1]).any()):
         raise SummaryDamaged("the members of a group are not in order")
-    return tuple(column.tolist())
+    key = column.astype("<i4").tobytes().decode("latin-1")
+    members = _SHARED.get(key, lambda _: tuple(column.tolist()))
+    return members or ()
 
 
 def _group(row: Any, members: list[tuple[int, ...]]) -> FlightGroup:
