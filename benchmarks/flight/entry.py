@@ -28,6 +28,8 @@ class EntryKind:
     outs: Shapes
     out_dtypes: tuple[str, ...]
     is_p2p: bool
+    timeout_ms: int
+    thread: tuple[str, str] = ("python3", "139791424487744")
 
 
 def kind_of(job: Settings, layout: Layout, call: Call, part: int, rank: int) -> EntryKind:
@@ -36,7 +38,9 @@ def kind_of(job: Settings, layout: Layout, call: Call, part: int, rank: int) -> 
     group = layout.groups_of[rank][pg_id]
     if part == TERMINATOR:
         frames = stack_of(call.site, "_coalescing_manager", job.frames)
-        return EntryKind(frames, pg_id, group, f"{job.backend.value}:{call.closing}", (), (), (), (), is_p2p=False)
+        return EntryKind(
+            frames, pg_id, group, f"{job.backend.value}:{call.closing}", (), (), (), (), False, job.timeout_ms
+        )
     own = call.parts[part]
     op, ins, outs = own.op, own.ins, own.outs
     if call.pattern is not None:
@@ -53,6 +57,7 @@ def kind_of(job: Settings, layout: Layout, call: Call, part: int, rank: int) -> 
         outs=outs,
         out_dtypes=(own.dtype,) * len(outs),
         is_p2p=call.way is not Way.NONE,
+        timeout_ms=job.timeout_ms,
     )
 
 

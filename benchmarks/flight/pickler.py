@@ -1,7 +1,8 @@
 """torch::jit::Pickler's way of writing plain data: protocol 2, texts and shared dicts once, numbers as short as fit.
 
-Rules, as read off real dumps: every text is memoised where it first appears and fetched afterwards; frame dicts too;
-other dicts, lists and tuples never, but for the whole. Lists and dicts have their mark and end even when empty.
+Rules, as read off real dumps: every text is memoised where it first appears and fetched afterwards; frame dicts too,
+but one that a single stack passes through once; other dicts, lists and tuples never, but for the whole. Lists and dicts
+have their mark and end even when empty.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ def hold(job: Settings, numbered: Numbered, calls: tuple[Call, ...], played: Pla
     enqueued, started, finished = (np.where(column == int(NEVER), np.iinfo(np.int64).max, column) for column in times)
     made = int(np.searchsorted(enqueued, look_us, side="right"))
     phase = (rank * 7919 + job.seed * 31) % SWEEP_US
-    tick = _ticks(finished[:made], phase)
+    # Without a watchdog's list the work itself says that it has ended.
+    tick = _ticks(finished[:made], phase) if job.has_events else finished[:made]
     swept = tick <= look_us
     status = _status(job, numbered, made, started, swept, look_us)
 

@@ -61,7 +61,7 @@ def of(job: Settings, plan: Plan, missing: tuple[int, ...], stale: tuple[int, ..
     unseen = {*missing, *stale, *damaged} & set(members)
     silent = nobody or kind in _BETWEEN_TWO or kind in SLOW_KINDS
     silent |= kind in _NEEDS_MAJORITY and (size - len(unseen) < 3 or job.tp < 3)
-    silent |= kind is FaultKind.DEAD and bool(unseen)
+    silent |= kind is FaultKind.DEAD and (bool(unseen) or size < 3)
     silent |= kind is FaultKind.NO_FINISH and size - len(unseen) < 2
     silent |= kind is FaultKind.GPU_STALL and not (job.timing and job.has_events)
     # Bare dumps: one that ends where it stopped looks like one taken a little earlier.

@@ -53,7 +53,6 @@ class World:
             entry.statuses(self.plan.layout, rank, held.status),
             kinds,
             held,
-            job.timeout_ms,
         )
         if rank in self.truth.damaged:
             return written[: random.Random(f"cut {job.seed} {rank}").randrange(len(written) // 2, len(written) - 200)]

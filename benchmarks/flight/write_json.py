@@ -9,7 +9,6 @@ from benchmarks.flight.entry import EntryKind
 from benchmarks.flight.recorder import Held
 
 STATES = ("scheduled", "started", "completed")
-THREAD = ("python3", "139791424487744")
 STATUS_KEYS = ("last_enqueued_collective", "last_started_collective", "last_completed_collective")
 
 
@@ -20,7 +19,6 @@ def write(
     status: dict[str, tuple[int, int, int]],
     kinds: list[EntryKind],
     held: Held,
-    timeout_ms: int,
 ) -> bytes:
     """The bytes of one dump; without entries the key is absent."""
     minor = int(version.split(".")[1])
@@ -32,13 +30,13 @@ def write(
             key: {name: str(number) for name, number in zip(STATUS_KEYS, row, strict=True)}
             for key, row in status.items()
         }
-    entries = [_entry(kinds[held.kind[index]], held, index, minor, timeout_ms) for index in range(len(held.kind))]
+    entries = [_entry(kinds[held.kind[index]], held, index, minor) for index in range(len(held.kind))]
     if entries:
         top["entries"] = entries
     return json.dumps(top, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _entry(kind: EntryKind, held: Held, index: int, minor: int, timeout_ms: int) -> dict[str, Any]:
+def _entry(kind: EntryKind, held: Held, index: int, minor: int) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "record_id": int(held.record_id[index]),
         "pg_id": kind.pg_id,
@@ -59,9 +57,9 @@ def _entry(kind: EntryKind, held: Held, index: int, minor: int, timeout_ms: int)
         "is_p2p": kind.is_p2p,
     }
     if minor >= 9:
-        entry["thread_name"], entry["thread_id"] = THREAD
+        entry["thread_name"], entry["thread_id"] = kind.thread
     if minor >= 4:
-        entry["timeout_ms"] = timeout_ms
+        entry["timeout_ms"] = kind.timeout_ms
     if held.duration_ms[index] == held.duration_ms[index]:
         entry["duration_ms"] = float(held.duration_ms[index])
     return entry

@@ -6,6 +6,8 @@ bytes in every entry of a kind, and writing an entry is one join.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 from benchmarks.flight.calls import Shapes
 from benchmarks.flight.entry import EntryKind
@@ -27,7 +29,7 @@ from benchmarks.flight.pickler import (
 )
 from benchmarks.flight.recorder import Held
 from benchmarks.flight.stacks import Frame
-from benchmarks.flight.write_json import STATES, STATUS_KEYS, THREAD
+from benchmarks.flight.write_json import STATES, STATUS_KEYS
 from numpy.typing import NDArray
 
 Pieces = tuple[bytes, ...]
@@ -40,10 +42,9 @@ def write(
     status: dict[str, tuple[int, int, int]],
     kinds: list[EntryKind],
     held: Held,
-    timeout_ms: int,
 ) -> bytes:
     """The bytes of one dump."""
-    writer = _Writer(int(version.split(".")[1]), kinds, timeout_ms)
+    writer = _Writer(int(version.split(".")[1]), kinds)
     text = writer.memo.text
     out = [PROTO, EMPTY_DICT, text("version"), text(version), text("pg_config"), EMPTY_DICT]
     for key, row in config.items():
@@ -69,14 +70,17 @@ def write(
 
 
 class _Writer:
-    def __init__(self, minor: int, kinds: list[EntryKind], timeout_ms: int) -> None:
+    def __init__(self, minor: int, kinds: list[EntryKind]) -> None:
         self.minor, self.kinds = minor, kinds
-        self.timeout = integer(timeout_ms)
         self.memo = Memo()
+        self.uses: Counter[Frame] = Counter()
         self.ready: dict[tuple[int, bool], Pieces] = {}
 
     def entries(self, held: Held, out: list[bytes]) -> None:
         timed = ~np.isnan(held.duration_ms)
+        for number, times in zip(*np.unique(held.kind, return_counts=True), strict=True):
+            for frame in self.kinds[int(number)].frames:
+                self.uses[frame] += int(times)
         columns = zip(
             held.kind.tolist(),
             timed.tolist(),
@@ -142,7 +146,7 @@ class _Writer:
         place = [text("pg_id"), integer(kind.pg_id), text("process_group")]
         place += [text(kind.group.name), text(kind.group.desc), TUPLE2]
         if self.minor >= 9:
-            place += [text("thread_name"), text(THREAD[0]), text("thread_id"), text(THREAD[1])]
+            place += [text("thread_name"), text(kind.thread[0]), text("thread_id"), text(kind.thread[1])]
         pieces.append(b"".join([*place, text("collective_seq_id")]))
         pieces.append(text("p2p_seq_id"))
         pieces.append(text("op_id"))
@@ -155,7 +159,7 @@ class _Writer:
         pieces.append(text("time_discovered_started_ns"))
         pieces.append(text("time_discovered_completed_ns"))
         pieces.append(text("retired"))
-        end = [text("timeout_ms"), self.timeout] if self.minor >= 4 else []
+        end = [text("timeout_ms"), integer(kind.timeout_ms)] if self.minor >= 4 else []
         pieces.append(b"".join([*end, text("is_p2p"), TRUE if kind.is_p2p else FALSE, END_DICT]))
         if self.memo.size == before:
             self.ready[number, has_time] = tuple(pieces)
@@ -181,7 +185,8 @@ class _Writer:
                 END_DICT,
             )
         )
-        return written + self.memo.share(frame)
+        # What nothing else points at is not memoised.
+        return written + self.memo.share(frame) if self.uses[frame] > 1 else written
 
 
 def _longs(values: NDArray[np.int64]) -> list[bytes]:
