@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
 
+from rankmuster.cli.flight_merge import merge
 from rankmuster.cli.flight_show import show
+from rankmuster.cli.flight_summarize import summarize
 
 if TYPE_CHECKING:
     Arguments = list[str]
@@ -37,11 +38,5 @@ app = typer.Typer(
 )
 app.command(DEFAULT, short_help="Who is where in each group, and where members part; the default.")(show)
 
-if find_spec("rankmuster.cli.flight_summarize") is not None:
-    from rankmuster.cli.flight_summarize import summarize
-
-    app.command("summarize", short_help="One node's dumps, without stacks, into one small file.")(summarize)
-if find_spec("rankmuster.cli.flight_merge") is not None:
-    from rankmuster.cli.flight_merge import merge
-
-    app.command("merge", short_help="Many nodes' summaries into one verdict.")(merge)
+app.command("summarize", short_help="One node's dumps, without stacks, into one small file.")(summarize)
+app.command("merge", short_help="Many nodes' summaries into one verdict.")(merge)

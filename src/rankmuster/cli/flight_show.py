@@ -223,15 +223,20 @@ def _examined(path: str, evidence: Evidence, earlier: Evidence | None) -> Examin
             raise CommandError(str(error)) from error
 
 
-def _entries(examined: Examination, choice: _Choice) -> Iterator[tuple[int, Iterator[FlightEntry], int, int]]:
-    """Per rank: (rank, its records, number that the filters choose, number in its dump)."""
+def _entries(
+    examined: Examination, choice: _Choice, whole: bool = True
+) -> Iterator[tuple[int, Iterator[FlightEntry], int, int]]:
+    """Per rank: (rank, its records, number that the filters choose, number in its dump).
+
+    `whole`: stacks with torch's own frames.
+    """
     from rankmuster.diagnose.flight_report.entries import chosen, entries
 
     context = examined.context
     for rank, (rows, count) in chosen(context, choice.ranks, choice.keys, choice.limit).items():
         yield (
             rank,
-            entries(context, rank, rows, stacks=choice.stacks),
+            entries(context, rank, rows, stacks=choice.stacks, whole=whole),
             count,
             len(context.table.rows[rank].dump.columns),
         )
@@ -290,7 +295,7 @@ def _print_entries(examined: Examination, choice: _Choice, console: Console) -> 
     paper = Paper(console)
     left = MOST_PRINTED
     ranks = 0
-    for rank, found, count, total in _entries(examined, choice):
+    for rank, found, count, total in _entries(examined, choice, whole=False):
         if left <= 0:
             ranks += 1
             continue

@@ -66,13 +66,13 @@ def compare(
     if len(strangers) * 2 >= len(pairs):
         note = (
             f"the dumps of {ranks_text(strangers)} in the two sets hold other calls under the same record ids, or lie "
-            "wholly apart: the earlier folder is of another run; it was left out"
+            "wholly apart: the earlier folder is of another run"
         )
         return Between(Since.OTHER_RUN, note, uncompared=uncompared, strangers=strangers)
     if later:
         note = (
             f"the dumps of {ranks_text(later)} in the folder given as the earlier one go further than in the other: it "
-            "is not earlier; swap the two. It was left out"
+            "is not earlier; swap the two"
         )
         return Between(Since.NOT_EARLIER, note, uncompared=uncompared, strangers=strangers)
     seconds = max(new.columns.newest_ns for _, new in pairs.values()) - max(

@@ -23,13 +23,15 @@ def shift_of(table: RollTable, group: Group, seq: int, odd: tuple[int, ...]) -> 
         return None
     own = _calls(table, group.key, odd[0], seq)
     reference = max((_calls(table, group.key, rank, seq) for rank in others[:FOLLOWING]), key=len)
-    for length in range(2, min(len(own), len(reference), FOLLOWING) + 1):
-        if sorted(own[:length]) == sorted(reference[:length]):
+    left_out, one_more = _agree(own, reference[1:]), _agree(own[1:], reference)
+    if left_out or one_more:
+        # Of two calls that take turns, one less and one more look the same.
+        return None if left_out and one_more else Shift.LEFT_OUT if left_out else Shift.ONE_MORE
+    for length in range(2, min(len(own), len(reference)) + 1):
+        alike = sorted(own[:length]) == sorted(reference[:length])
+        both = min(len(own), len(reference))
+        if alike and own[length:both] == reference[length:both]:
             return Shift.OTHER_ORDER
-    if _agree(own, reference[1:]):
-        return Shift.LEFT_OUT
-    if _agree(own[1:], reference):
-        return Shift.ONE_MORE
     return None
 
 

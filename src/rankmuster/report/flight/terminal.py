@@ -101,11 +101,15 @@ def _head(paper: Paper, verdict: Verdict, report: FlightReport) -> None:
 
 
 def _between(paper: Paper, between: Between) -> None:
-    apart = f", {span(between.seconds)} apart by their newest records" if between.seconds is not None else ""
-    paper.line(paper.text(f"Earlier set: {SINCE[between.since]}{apart}.", "bold"), paper.text(f"{between.note}."))
-    if between.believed and between.uncompared:
+    note = between.note[:1].upper() + between.note[1:]
+    if not between.believed:
+        paper.line(paper.text(f"Earlier set left out: {SINCE[between.since]}.", "bold"), paper.text(f"{note}."))
+        return
+    apart = f", {span(between.seconds)} on by their newest records" if between.seconds else ""
+    paper.line(paper.text(f"Earlier set: {SINCE[between.since]}{apart}.", "bold"), paper.text(f"{note}."))
+    if between.uncompared:
         paper.line(paper.text(f"no dump in both sets of {short_ranks(between.uncompared)}", "dim"), indent=1)
-    if between.believed and between.strangers:
+    if between.strangers:
         paper.line(paper.text(f"earlier dumps of another run: {short_ranks(between.strangers)}", "dim"), indent=1)
 
 
@@ -171,7 +175,7 @@ def _dumps(paper: Paper, dumps: DumpsReport) -> None:
         count = f"{lost.least:,}" if lost.least == lost.most else f"{lost.least:,} to {lost.most:,}"
         add("-", lost.ranks, f"the ring overwrote {count} records each: what is before is unknown, not missing")
     add("-", dumps.only_active, "the dump lists outstanding operations alone, by request")
-    add("-", dumps.in_motion, "taken while the job moved (completed records that are not retired)")
+    add("-", dumps.in_motion, "taken while the job moved: outstanding operations are its tail")
     if dumps.captured:
         words = (
             f"{counted(dumps.captured_records, 'record')} captured in CUDA graphs, which never retire and are no waits"
