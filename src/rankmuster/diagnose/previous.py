@@ -14,7 +14,7 @@ from enum import Enum
 
 import numpy as np
 
-from rankmuster.diagnose.dump_choice import choose, recorder_of
+from rankmuster.diagnose.dump_choice import choose, oldest_outstanding, recorder_of
 from rankmuster.diagnose.flight_rows import FlightRows, rows_of
 from rankmuster.diagnose.thresholds import Thresholds
 from rankmuster.model.flight import FlightDump
@@ -59,6 +59,7 @@ def compare(
     if not pairs:
         return Between(Since.NO_DUMPS, "no rank left a dump of the same recorder in both sets", uncompared=uncompared)
     rows = {rank: rows_of(dump) for rank, (_, dump) in pairs.items()}
+    went_on_for = min(new.columns.newest_ns - old.columns.newest_ns for old, new in pairs.values()) / 1e9
     steps: dict[Step, list[int]] = defaultdict(list)
     for rank, (old, _) in pairs.items():
         steps[step_of(rows_of(old), rows[rank])].append(rank)
@@ -78,7 +79,7 @@ def compare(
     seconds = max(new.columns.newest_ns for _, new in pairs.values()) - max(
         old.columns.newest_ns for old, _ in pairs.values()
     )
-    since, note = _since(steps, uncompared, rows, looks, limits, timed_out)
+    since, note = _since(steps, uncompared, rows, looks, limits, timed_out, went_on_for)
     return Between(
         since,
         note,
@@ -140,6 +141,7 @@ def _since(
     looks: Mapping[str, float],
     limits: Thresholds,
     timed_out: bool,
+    went_on_for: float,
 ) -> tuple[Since, str]:
     went_on = steps.get(Step.WENT_ON, [])
     others = [rank for step, ranks in steps.items() if step is not Step.WENT_ON for rank in ranks]
@@ -148,26 +150,37 @@ def _since(
         return Since.STANDS, note
     if others or uncompared:
         return Since.MIXED, _mixed(steps, uncompared)
-    signs = [rank for rank, flight in rows.items() if flight.in_motion]
-    if not signs:
-        old_looks = [
-            rank
-            for rank, flight in rows.items()
-            if (look := looks.get(flight.dump.source)) is not None and look - flight.newest > limits.tail_seconds
-        ]
-        brisk = all(flight.has_events and flight.longest_gap < limits.sweep_seconds for flight in rows.values())
-        if timed_out or old_looks or brisk:
-            why = (
-                "a watchdog timed out"
-                if timed_out
-                else f"the newest record of {ranks_text(old_looks)} is old at the second look"
-                if old_looks
-                else "its operations follow each other faster than the watchdog sweeps, and none is completed and not "
-                "yet retired"
-            )
-            note = f"all ranks went on after the earlier set, and the job stands in the later one: {why}"
-            return Since.STOPPED_SINCE, note
-    return Since.WENT_ON, "every rank enqueued operations since, and none stands at what it stood at before"
+    note = "every rank enqueued operations since, and none stands at what it stood at before"
+    if any(flight.in_motion for flight in rows.values()):
+        return Since.WENT_ON, note
+    stopped = "a watchdog timed out" if timed_out else _stands(rows, looks, limits)
+    if stopped is not None:
+        return Since.STOPPED_SINCE, f"all ranks went on after the earlier set, and stand in the later one: {stopped}"
+    if went_on_for < limits.stopped_seconds:
+        note = f"all ranks went on, but the newest records are only {went_on_for:.2g} s apart: those may be the last"
+        return Since.TOO_CLOSE, note
+    if not all(flight.dump.source in looks for flight in rows.values()):
+        note += "; when the later set was taken nobody noted, and a stop that began since would look the same"
+    return Since.WENT_ON, note
+
+
+def _stands(rows: Mapping[int, FlightRows], looks: Mapping[str, float], limits: Thresholds) -> str | None:
+    """What shows that nothing moved any more when the later set was taken; None where nothing does."""
+    old = [
+        rank
+        for rank, flight in rows.items()
+        if (look := looks.get(flight.dump.source)) is not None and look - flight.newest > limits.tail_seconds
+    ]
+    if old:
+        return f"the newest record of {ranks_text(old)} is old at the second look"
+    if all(flight.has_events and flight.longest_gap < limits.sweep_seconds for flight in rows.values()):
+        return "operations follow each other faster than the watchdog sweeps, and none is completed and not yet retired"
+    newest = max(flight.newest for flight in rows.values())
+    for rank, flight in rows.items():
+        since = oldest_outstanding(flight)
+        if since is not None and newest - since > max(limits.tail_seconds, limits.tail_gaps * flight.longest_gap):
+            return f"rank {rank} stands at an operation that is older than a moving job's are"
+    return None
 
 
 def _mixed(steps: Mapping[Step, list[int]], uncompared: tuple[int, ...]) -> str:

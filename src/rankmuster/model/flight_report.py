@@ -273,6 +273,7 @@ class Since(str, Enum):
     WENT_ON = "went on"  # every rank: the job moves
     STOPPED_SINCE = "stopped since"  # it moved after the earlier set, and does not in the later one
     STANDS = "stands"  # nobody enqueued or finished anything
+    TOO_CLOSE = "too close"  # every rank went on, for so short a time that it may have been its last
     MIXED = "mixed"
     NOT_EARLIER = "not earlier"
     OTHER_RUN = "another run"

@@ -43,13 +43,15 @@ def differences(context: Context, findings: Iterable[Finding], examples: int) ->
 
 
 def entered_at(table: RollTable, group: Group, seq: int) -> dict[int, Signature]:
-    """What each member passed under a number, of those whose dumps hold it."""
+    """What each member passed under a number, of those whose dumps hold all of it."""
     entered = {}
     for rank in group.members:
         roll = table.rolls.get((group.key, rank))
         position = roll.at(seq) if roll is not None else None
         if roll is not None and position is not None:
-            entered[rank] = table.signatures[int(roll.signature[position])]
+            signature = table.signatures[int(roll.signature[position])]
+            if not signature.cut:
+                entered[rank] = signature
     return entered
 
 
@@ -73,7 +75,7 @@ def _difference(
 def _differing(table: RollTable, group: Group, after: int) -> list[int]:
     """Numbers above `after` under which members' signatures are not all the same, legal or not."""
     rolls = [roll for rank in group.members if (roll := table.rolls.get((group.key, rank))) is not None]
-    matrix = call_matrix(rolls, low=after + 1)
+    matrix = call_matrix(table, rolls, low=after + 1)
     found: list[int] = matrix.numbers[matrix.differing()[:MAX_LATER]].tolist()
     return found
 

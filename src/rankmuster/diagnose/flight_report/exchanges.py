@@ -64,7 +64,7 @@ def _is_uneven(signature: Signature) -> bool:
 def _compare(context: Context, group: Group, uneven: NDArray[np.bool_]) -> Exchanges | None:
     table = context.table
     rolls = [roll for rank in group.members if (roll := table.rolls.get((group.key, rank))) is not None]
-    matrix = call_matrix(rolls)
+    matrix = call_matrix(table, rolls)
     here = ((matrix.calls >= 0) & uneven[matrix.calls]).any(axis=0) & ((matrix.calls >= 0).sum(axis=0) > 1)
     columns = np.flatnonzero(here)
     legal = surely_legal(matrix.calls[:, columns], table.signatures, len(group.members))

@@ -25,10 +25,8 @@ def print_stacks(paper: Paper, report: StackReport) -> None:
     for stack in report.waiting:
         _stack(paper, ".", "stands at" if len(stack.ranks) == 1 else "stand at", stack)
     if report.without:
-        words = (
-            f"no stack in the dumps of {short_ranks(report.without)} (TORCH_INCLUDE_STACK_TRACE=0, JSON, or a second"
-        )
-        paper.item("-", paper.text(f"{words} attempt without stacks)", "dim"))
+        why = "TORCH_INCLUDE_STACK_TRACE=0, JSON, a second attempt, or a summary, which keeps that of the last call"
+        paper.item("-", paper.text(f"no stack of it in the dumps of {short_ranks(report.without)} ({why})", "dim"))
     if not report.accused and not report.waiting:
         paper.item("-", paper.text("nobody is named, and no operation is outstanding", "dim"))
 
