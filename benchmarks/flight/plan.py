@@ -111,7 +111,9 @@ def _with_fault(job: Settings, plan: Plan, stages: list[list[Call]], steps: int)
         suited = edits_for(job, step)
         if suited:
             return _planted(plan, rank, (steps - 1 - AFTER_FAULT) * len(step), draw.choice(suited), job)
-    raise ValueError(f"no rank of this layout has a place for the fault {job.fault.kind.value} in {job.fault.where}")
+    raise ValueError(
+        f"no rank of this layout has a place for the fault {job.fault.kind.value} in {job.fault.where.value}"
+    )
 
 
 def _planted(plan: Plan, rank: int, first: int, edit: Edit, job: Settings) -> Plan:

@@ -141,8 +141,9 @@ class _Writer:
         """
         kind, text, before = self.kinds[number], self.memo.text, self.memo.size
         pieces = []
-        start = [EMPTY_DICT, text("frames"), EMPTY_LIST, *map(self._frame, kind.frames), END_LIST, text("record_id")]
-        pieces.append(b"".join(start))
+        # A dump without stacks (a second attempt, or by request) has no such key at all.
+        stack = [text("frames"), EMPTY_LIST, *map(self._frame, kind.frames), END_LIST] if kind.frames else []
+        pieces.append(b"".join([EMPTY_DICT, *stack, text("record_id")]))
         place = [text("pg_id"), integer(kind.pg_id), text("process_group")]
         place += [text(kind.group.name), text(kind.group.desc), TUPLE2]
         if self.minor >= 9:

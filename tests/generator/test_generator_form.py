@@ -21,7 +21,15 @@ from rankmuster.evidence import flight_json, flight_pickle
 from rankmuster.evidence.blob import Blob
 from rankmuster.model.flight import FlightDump
 
-REAL = ("healthy-tp2pp2", "rank-stops-calling", "no-timing-stop", "order-swap", "pp-slow", "init-one-rank-never-joins")
+REAL = (
+    "healthy-tp2pp2",
+    "hold-gil",
+    "rank-stops-calling",
+    "no-timing-stop",
+    "order-swap",
+    "pp-slow",
+    "init-one-rank-never-joins",
+)
 MEGATRON = Settings(tp=2, pp=2, dp=2, ep=2, timing=True, entries=400, fault=Fault(FaultKind.HOST_STOP))
 _STATES = {"scheduled": SCHEDULED, "started": STARTED, "completed": COMPLETED}
 
@@ -81,7 +89,7 @@ def kind_of(entry: dict[str, Any]) -> EntryKind:
         return tuple(map(tuple, entry[key]))
 
     return EntryKind(
-        frames=tuple(Frame(**frame) for frame in entry["frames"]),
+        frames=tuple(Frame(**frame) for frame in entry.get("frames", ())),
         pg_id=entry["pg_id"],
         group=Group(Pg.WORLD, *entry["process_group"], members=()),
         profiling_name=entry["profiling_name"],
