@@ -57,14 +57,27 @@ def test_numbers_of_different_groups_are_not_compared_to_find_the_first_divergen
 
 
 def test_a_rank_without_dump_for_which_all_wait_is_unresponsive() -> None:
+    """It is suspected alone: an innocent whose dump is lost, in a group whose path is lost, leaves the same dumps."""
     found = judge(parallel(8, 2, 4, stops={12: 20}, absent=frozenset({12})))
-    assert culprits(found) == [12]
+    assert (culprits(found), suspects(found)) == ([], [12])
     assert found.verdict.subclass is Subkind.UNRESPONSIVE
+
+
+def test_an_innocent_rank_whose_dump_is_lost_is_no_culprit_where_nobody_leaves() -> None:
+    found = judge(one_group(8, breaks=dict.fromkeys(range(8), 20), absent=frozenset({3})))
+    assert culprits(found) == []
+
+
+def test_a_rank_without_dump_has_entered_what_its_peers_have_finished() -> None:
+    found = judge(one_group(8, breaks={5: 20}, absent=frozenset({3})))
+    assert culprits(found) == [5]
+    assert found.verdict.subclass is Subkind.GPU_STALLED
 
 
 def test_a_pipeline_held_through_others_counts_as_waiting_for_the_rank_without_dump() -> None:
     world = parallel(2, 2, 1, stops={1: 16}, absent=frozenset({1}), status=False, version="2.1", timeout=False)
-    assert culprits(judge(world)) == [1]
+    found = judge(world)
+    assert (culprits(found), suspects(found)) == ([], [1])
 
 
 @pytest.mark.parametrize("culprit", [5, 40])
@@ -76,7 +89,8 @@ def test_a_rank_whose_dump_got_lost_is_not_accused_where_another_explains_the_wa
 def test_a_dump_of_an_earlier_run_is_set_aside_and_its_rank_is_the_one_that_left_none() -> None:
     tops = dumps(one_group(4, stops={3: 20}))
     tops[3] = _days_earlier(dumps(one_group(4, 90))[3])
-    assert culprits(judge(tops)) == [3]
+    found = judge(tops)
+    assert (culprits(found), suspects(found)) == ([], [3])
 
 
 @pytest.mark.parametrize("rounds", [10, 90])

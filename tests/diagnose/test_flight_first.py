@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from build_evidence import log
-from build_flight import Call, Group, World, culprits, dumps, judge, one_group, parallel, without
+from build_flight import Call, Group, World, culprits, dumps, judge, one_group, parallel, suspects, without
 
 from rankmuster.diagnose.run import Diagnosis
 from rankmuster.evidence.blob import Blob
@@ -59,7 +59,7 @@ def test_of_a_rank_without_dump_nobody_is_said_to_wait_where_he_has_left() -> No
     world = one_group(4, calls=BROADCAST, stops={2: 20}, absent=frozenset({2}))
     found = judge(left(dumps(world), 21, 0))
     first = found.verdict.first_divergence
-    assert culprits(found) == [2]
+    assert suspects(found) == [2]
     assert first is not None
     assert (first.sequence, first.entered) == (21, (0, 1, 3))
     assert "rank 0 left it, ranks 1, 3 wait; rank 2 left neither dump nor log line" in who_waits(found)

@@ -99,3 +99,43 @@ def left_children(dump: FlightDump, terminator: Flags, p2p_flag: Flags, batched:
     if len(run) > 1:
         left[run] = True
     return left
+
+
+def passed_messages(dump: FlightDump, terminator: Flags, p2p_flag: Flags) -> Flags:
+    """Sends and receives that have finished and are listed all the same, in dumps of active operations alone.
+
+    Parts of a batch never complete, so that they are listed for ever. Where a group does nothing but send and receive,
+    as the groups of a pipeline do, its status counts these alone and says which of them are over.
+    """
+    columns = dump.columns
+    passed = np.zeros(len(columns), dtype=bool)
+    if not dump.only_active or not dump.status:
+        return passed
+    pg_id = columns.pg_id
+    for own in np.unique(pg_id[p2p_flag]).tolist():
+        status = dump.status.get(str(own))
+        mine = pg_id == own
+        if status is None or not (p2p_flag | terminator)[mine].all():
+            continue
+        collective, messages = columns.seq[mine], columns.p2p_seq[mine]
+        # A collective in between would have moved the one number, and its own would have taken over the counter.
+        alone = int(collective.min()) == int(collective.max()) and status.last_completed != int(collective[0])
+        if alone and status.last_enqueued >= int(messages.max()):
+            passed |= mine & (columns.p2p_seq <= status.last_completed)
+    return passed
+
+
+def left_parts(dump: FlightDump, p2p_call: Flags, batched: Flags) -> Flags:
+    """Parts of coalesced collectives whose terminator has finished and is not listed: they share one number.
+
+    The status counter does not tell them: it is as old as the watchdog's last look. Blind to a collective of one part.
+    """
+    columns = dump.columns
+    loose = ~(p2p_call.take(columns.call) | batched)
+    rows = np.flatnonzero(loose)
+    left = np.zeros(len(columns), dtype=bool)
+    group, seq, record_id = columns.group.take(rows), columns.seq.take(rows), columns.record_id.take(rows)
+    pairs = (group[1:] == group[:-1]) & (seq[1:] == seq[:-1]) & (record_id[1:] == record_id[:-1] + 1)
+    left[rows[1:][pairs]] = True
+    left[rows[:-1][pairs]] = True
+    return left

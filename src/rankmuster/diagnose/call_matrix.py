@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankmuster.diagnose.roll import RankRoll
+from rankmuster.diagnose.roll import RankRoll, RollTable
 from rankmuster.model.flight import Indexes, Ints
 
 SPARSE = 4
@@ -46,8 +46,13 @@ class CallMatrix:
         return {ranks[row]: int(own[row]) for row in np.flatnonzero(own >= 0).tolist()}
 
 
-def call_matrix(rolls: Iterable[RankRoll], low: int | None = None, high: int | None = None) -> CallMatrix:
-    """The table of `rolls`, from number `low` to `high`, both included, where given."""
+def call_matrix(
+    table: RollTable, rolls: Iterable[RankRoll], low: int | None = None, high: int | None = None
+) -> CallMatrix:
+    """The table of `rolls`, from number `low` to `high`, both included, where given.
+
+    What a ring buffer has overwritten in part is absent: it is unknown, and differs from nothing.
+    """
     parts = []
     for roll in rolls:
         start = 0 if low is None else int(np.searchsorted(roll.seq, low))
@@ -63,4 +68,7 @@ def call_matrix(rolls: Iterable[RankRoll], low: int | None = None, high: int | N
     calls = np.full((len(parts), len(numbers)), -1, dtype=np.int32)
     for row, (seq, signature) in enumerate(parts):
         calls[row, seq - first if dense else np.searchsorted(numbers, seq)] = signature
+    cut = [index for index, signature in enumerate(table.signatures) if signature.cut]
+    if cut:
+        calls[np.isin(calls, cut)] = -1
     return CallMatrix(numbers, calls)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankmuster.diagnose.batches import Batches, coalesced, left_children, no_batches
+from rankmuster.diagnose.batches import Batches, coalesced, left_children, left_parts, no_batches, passed_messages
 from rankmuster.diagnose.chosen import Column, every_row, seconds, taken
 from rankmuster.diagnose.op_names import op_name
 from rankmuster.diagnose.p2p_rows import P2pRows, p2p_rows
@@ -140,11 +140,16 @@ def rows_of(dump: FlightDump) -> FlightRows:
         terminator, p2p_flag = ends.take(call), p2p_call.take(call)
         batches = coalesced(group, columns.seq, terminator, p2p_flag, by_group)
         finished |= left_children(dump, terminator, p2p_flag, batches.terminator >= 0)
+        finished |= passed_messages(dump, terminator, p2p_flag)
         kept = ~(p2p_flag | batches.child | batches.of_p2p)
     else:
         batches = no_batches(count)
         kept = np.ones(count, dtype=bool)
     kept &= ~_zombies(group, kept, finished, len(columns.groups))
+    if dump.only_active and has_events:
+        finished |= left_parts(dump, p2p_call, batches.terminator >= 0)
+        # What has finished and is listed all the same is a part of a batch whose terminator is not.
+        kept &= ~finished
     return FlightRows(
         dump=dump,
         row=every_row(count) if kept.all() else np.flatnonzero(kept),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankmuster.diagnose.flight_rows import FlightRows
-from rankmuster.diagnose.op_names import base_name
+from rankmuster.diagnose.op_names import base_name, op_name
 from rankmuster.model.flight import CallField, FlightColumns, Indexes, Ints
 
 _SAFE = 1 << 62
@@ -24,6 +24,7 @@ class Signature:
     out_sizes: Shapes
     in_dtypes: tuple[str, ...]
     out_dtypes: tuple[str, ...]
+    cut: bool = False  # the ring buffer has overwritten parts of it: what it was is unknown
 
 
 class Signatures:
@@ -48,6 +49,11 @@ class Signatures:
         for count in set(batches.counts.tolist()):
             here = np.flatnonzero(batches.counts == count)
             found[batches.ends[here]] = self._of_parts(columns, batches.parts, batches.starts[here], count)
+        oldest = _cut_batch(flight)
+        if oldest is not None:
+            name = base_name(columns.ops[int(columns.calls[columns.call[0], CallField.OP])])
+            cut = Signature(name, (), (), (), (), cut=True)
+            found[oldest] = self._numbers.setdefault(cut, len(self._numbers))
         return found
 
     def _of_parts(self, columns: FlightColumns, parts: Ints, starts: Ints, count: int) -> Indexes:
@@ -70,6 +76,20 @@ class Signatures:
         if number is None:
             number = self._known[key] = self._numbers.setdefault(_signature(columns, calls), len(self._numbers))
         return number
+
+
+def _cut_batch(flight: FlightRows) -> int | None:
+    """The terminator of the collective that begins the ring buffer: parts of it may have stood before.
+
+    Parts and their terminator are recorded one after another, so that only the first of a dump can be cut.
+    """
+    columns = flight.dump.columns
+    if not len(columns) or int(columns.record_id[0]) <= 0:
+        return None
+    if op_name(columns.ops[int(columns.calls[columns.call[0], CallField.OP])]).ends_batch:
+        return 0
+    terminator = int(flight.batches.terminator[0])
+    return terminator if terminator >= 0 and bool(flight.batches.child[0]) else None
 
 
 def _parts(columns: FlightColumns, call: int) -> tuple[object, ...]:

@@ -34,7 +34,10 @@ def place(
             dump = rows[rank].dump
             candidates = pg_ids.get(group.key, frozenset())
             own = next(iter(candidates)) if len(candidates) == 1 else None
-            taken = any(other.pg_id == own for other in dump.columns.groups)
+            taken = any(
+                other.pg_id == own and local_groups.get((rank, index)) != group.key
+                for index, other in enumerate(dump.columns.groups)
+            )
             if own is None or taken or group.key in mixed or not dump.status:
                 unplaced.add((group.key, rank))
                 continue

@@ -60,6 +60,7 @@ def _targets(table: RollTable, key: int, seq: int, older: frozenset[tuple[int, i
     """Whom a rank that stands at `seq` of the group waits for."""
     found: list[tuple[int, Reason]] = []
     unknown: list[tuple[int, Reason]] = []
+    left = False
     for member in table.group(key).members:
         view = table.views.get((key, member))
         if view is None and (key, member) in table.unplaced:
@@ -75,10 +76,15 @@ def _targets(table: RollTable, key: int, seq: int, older: frozenset[tuple[int, i
                 found.append((member, Reason.NOT_ENTERED))
             continue
         other = table.heads.get(member)
-        if other is None or (other.group, other.seq) == (key, seq):
+        if other is not None and (other.group, other.seq) == (key, seq):
             continue
-        if view is None or not has_finished(table, key, member, seq):
+        if view is not None and has_finished(table, key, member, seq):
+            left = True
+        elif other is not None:
             found.append((member, Reason.HELD_BEFORE))
+    if left and not found and is_symmetric(table.op_at(key, seq, table.group(key).members) or ""):
+        # Nobody leaves it before everybody has come: those of whom nothing is known have been there.
+        return ()
     found.sort(key=lambda item: item[1] is Reason.HELD_BEFORE)
     return tuple(found or unknown)
 

@@ -46,6 +46,8 @@ def _only_active(columns: FlightColumns, status: Mapping[str, PgStatus]) -> bool
         return True  # a buffer keeps every record up to the last
     if int(columns.record_id[0]) <= 0:
         return False
+    if len(columns) < LEAST_BUFFER:
+        return True
     consistent = None
     mixed = set(columns.pg_id[columns.is_p2p].tolist())
     for pg_id in set(columns.pg_id.tolist()) - mixed:
@@ -54,7 +56,7 @@ def _only_active(columns: FlightColumns, status: Mapping[str, PgStatus]) -> bool
         if counters is not None and counters.last_completed < lowest - 1:
             return False
         consistent = counters is not None or consistent
-    return bool(consistent) or len(columns) < LEAST_BUFFER
+    return bool(consistent)
 
 
 def reading(path: str, form: str, top: Mapping[str, Any], entries: Entries, damage: str | None) -> Reading:

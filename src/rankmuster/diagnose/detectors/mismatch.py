@@ -54,7 +54,7 @@ def _first_of(context: Context, group: Group) -> Finding | None:
     ranks = [rank for rank in group.members if (group.key, rank) in table.rolls]
     if len(ranks) < 2:
         return None
-    matrix = call_matrix(table.rolls[(group.key, rank)] for rank in ranks)
+    matrix = call_matrix(table, (table.rolls[(group.key, rank)] for rank in ranks))
     for column in _doubtful(matrix, table, group)[:MAX_COLUMNS]:
         entered = {rank: table.signatures[call] for rank, call in matrix.entered(column, ranks).items()}
         subkind = differs(entered, group.members)
@@ -76,7 +76,7 @@ def _doubtful(matrix: CallMatrix, table: RollTable, group: Group) -> list[int]:
 def differs_before(table: RollTable, group: Group, seq: int) -> bool:
     """Whether members' calls differ at `seq`, or so shortly before it that they explain why nobody leaves it."""
     rolls = {rank: roll for rank in group.members if (roll := table.rolls.get((group.key, rank))) is not None}
-    matrix = call_matrix(rolls.values(), seq - REACH, seq)
+    matrix = call_matrix(table, rolls.values(), seq - REACH, seq)
     ranks = tuple(rolls)
     for column in _doubtful(matrix, table, group):
         entered = {rank: table.signatures[call] for rank, call in matrix.entered(column, ranks).items()}
