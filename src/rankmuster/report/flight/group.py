@@ -118,13 +118,20 @@ def _divergence(paper: Paper, first: Divergence, state: GroupState, difference: 
     if state in (GroupState.TAIL, GroupState.LEVEL):
         paper.item("", paper.text(f"{where}: {_came(first)}{MOVING}{short_ranks(first.missing)}", "dim"))
         return
-    quiet = state in (GroupState.QUEUED, GroupState.HELD) or difference is not None
+    quiet = state is not GroupState.NOT_COME or difference is not None
     have = "have" if len(first.missing) > 1 else "has"
     missing = f"{short_ranks(first.missing)} {have} not"
     if len(first.missing) > len(first.entered):
         missing = f"the other {counted(len(first.missing), 'member')} {have} not: {short_ranks(first.missing)}"
+    if quiet:
+        # Nobody stands there yet: how far each has enqueued ahead, and no fault of who has enqueued less.
+        words = (
+            f"further on, {where}: enqueued by {short_ranks(first.entered)}, not yet by {short_ranks(first.missing)}"
+        )
+        paper.item("", paper.text(words, "dim"))
+        return
     unknown = f"; unknown of {short_ranks(first.unknown)}" if first.unknown else ""
-    paper.item("" if quiet else "!", paper.text(f"{where}: {_came(first)}, {missing}{unknown}", "dim" if quiet else ""))
+    paper.item("!", paper.text(f"{where}: {_came(first)}, {missing}{unknown}"))
 
 
 def _came(first: Divergence) -> str:
@@ -142,8 +149,11 @@ def _place(
 
 
 def _messages(paper: Paper, messages: Messages, state: GroupState) -> None:
-    moving = state in (GroupState.TAIL, GroupState.LEVEL)
-    parts = [f"{counted(messages.matched, 'message')} between {counted(messages.pairs, 'pair')} matched by order"]
+    quiet = state in QUIET
+    pairs = counted(messages.pairs, "pair")
+    parts = [f"{counted(messages.matched, 'message')} between {pairs} matched by order"]
+    if not messages.matched:
+        parts = [f"no message between {pairs} could be matched"]
     if messages.unknown:
         parts.append(f"order unknown for {counted(messages.unknown, 'pair')}, whose rings lost the beginning")
     if messages.one_sided:
@@ -163,7 +173,7 @@ def _messages(paper: Paper, messages: Messages, state: GroupState) -> None:
         else:
             words = f"rank {lone.destination} receives from rank {lone.source}, which has issued no send for it"
         words += f" ({lone.count} messages)" if lone.count > 1 else ""
-        paper.item("" if moving else "!", paper.text(words + (" yet" if moving else ""), "dim" if moving else ""))
+        paper.item("" if quiet else "!", paper.text(words + (" yet" if quiet else ""), "dim" if quiet else ""))
     if len(messages.unmatched) > MAX_LINES:
         _note(paper, f"{messages.unmatched_total} messages without their other end in all; JSON has more of them")
 
