@@ -102,8 +102,8 @@ class OperationKey:
     """What collectives have in common that are compared with each other.
 
     `role`: what the group is for, in every layout of ranks the same ("tp" for tp0, tp1, ...). `layout`: where members
-    stand to each other ("8 ranks, stride 1"). `size`: per tensor, "16 x 4096"; "various" where it differs by rank or is
-    one of many rare ones. `dtype`: torch's name.
+    stand to each other ("8 ranks, stride 1"); `hosts`: that hold them, 0 unknown. `size`: per tensor, "16 x 4096";
+    "various" where it differs by rank or is one of many rare ones. `dtype`: torch's name.
     """
 
     role: str
@@ -111,6 +111,7 @@ class OperationKey:
     op: str
     size: str
     dtype: str
+    hosts: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,6 +187,7 @@ class CollectiveTable:
 class LateRank:
     """The rank for which a group waits most. `share`: of wall time; `dominance`: of all waiting in the group.
 
+    `first`, `last`: unix seconds of the first and the last long wait (as a tail counts them; else of the window).
     `since`: the change after which it is so, None for since before the window; `until`: the one that ended it.
     `share` and the rest are of the part of the window in which it is late. `absent`: members of whom there is no
     window: one of them may come later still. `elsewhere`: share of the window it spent in operations of other groups.
@@ -204,6 +206,8 @@ class LateRank:
     window: tuple[float, float]
     example: int
     elsewhere: float
+    first: float
+    last: float
     since: Change | None = None
     until: Change | None = None
     absent: tuple[int, ...] = ()

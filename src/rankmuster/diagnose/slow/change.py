@@ -25,6 +25,9 @@ from rankmuster.model.slow import Change
 _MOST_CORRELATION = 0.9
 """Serial correlation beyond which it is not believed: the two levels themselves leave some where the split is off."""
 
+_NEAR = 3
+"""Blocks before and after the found one among whose values the split is placed: the best block is off by one or two."""
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -40,7 +43,7 @@ def splits(values: Floats, limits: SlowLimits, *, means: bool = False) -> list[S
     """All lasting changes, in order; `values` in order of time, shape (n,). `means`: blocks and levels by means, for
     series that are zero mostly."""
     found: list[Split] = []
-    parts = [(0, len(values))] if means or _may_differ(values, limits) else []
+    parts = [(0, len(values))]
     while parts and len(found) < limits.most_changes:
         start, end = parts.pop(0)
         here = [
@@ -71,7 +74,10 @@ def _in_blocks(values: Floats, limits: SlowLimits, most: int, means: bool) -> li
         return []
     blocks = min(most, count // limits.change_block)
     edges = np.linspace(0, count, blocks + 1).astype(np.int64)
-    ranks = midranks(_levels(values, edges, means))
+    levels = _levels(values, edges, means)
+    if not _differ(float(levels.min()), float(levels.max()), limits):
+        return []  # the level of a part lies between those of its blocks
+    ranks = midranks(levels)
     spread = float(np.mean((ranks - (blocks + 1) / 2) ** 2))
     if spread <= 0:
         return []
@@ -79,7 +85,7 @@ def _in_blocks(values: Floats, limits: SlowLimits, most: int, means: bool) -> li
     edge = max(1, math.ceil(limits.change_edge * blocks))
     for at, chance in (_one(ranks, sums, spread, edge), _part(ranks, sums, spread, edge)):
         if at and chance <= limits.change_chance:
-            found = _worth(values, [_refined(values, edges, block) for block in at], chance, limits, means)
+            found = _worth(values, [_refined(values, edges, block, means) for block in at], chance, limits, means)
             if found:
                 return found
     return []
@@ -122,22 +128,10 @@ def _worth(values: Floats, at: list[int], chance: float, limits: SlowLimits, mea
     levels = [float(middle(values[low:high])) for low, high in pairwise([0, *at, len(values)])]
     found = []
     for position, (before, after) in zip(at, pairwise(levels), strict=True):
-        low, high = min(before, after), max(before, after)
-        if high < limits.change_ratio * low or high - low < limits.change_ms:
+        if not _differ(min(before, after), max(before, after), limits):
             return []
         found.append(Split(position, before, after, chance))
     return found
-
-
-def _may_differ(values: Floats, limits: SlowLimits) -> bool:
-    """Whether any two parts of the series, neither shorter than the edge, could have medians far enough apart."""
-    if len(values) < limits.change_fewest:
-        return False
-    ordered = np.sort(values)
-    # Half of the shortest part lies below its median.
-    beyond = int(limits.change_edge / 2 * len(values) / 2)
-    low, high = float(ordered[beyond]), float(ordered[len(ordered) - 1 - beyond])
-    return high >= limits.change_ratio * low and high - low >= limits.change_ms
 
 
 def to_change(split: Split, values: Floats, created: Floats, numbers: Ints) -> Change:
@@ -161,6 +155,11 @@ def tail(score: float, edge: float) -> float:
     density = math.exp(-score * score / 2) / math.sqrt(2 * math.pi)
     width = 2 * math.log((1 - edge) / edge)
     return min(1.0, density * ((score - 1 / score) * width + 4 / score))
+
+
+def _differ(low: float, high: float, limits: SlowLimits) -> bool:
+    """Whether a change from one level to the other is worth telling."""
+    return high >= limits.change_ratio * low and high - low >= limits.change_ms
 
 
 def midranks(values: Floats) -> Floats:
@@ -191,9 +190,9 @@ def _inflation(ranks: Floats, at: list[int]) -> float:
     return (1 + correlation) / (1 - correlation)
 
 
-def _refined(values: Floats, edges: Ints, best: int) -> int:
-    """The split among the values of the blocks beside the found one."""
-    low, high = int(edges[best - 1]), int(edges[min(best + 1, len(edges) - 1)])
-    near = midranks(values[low:high])
-    centred = np.abs(np.cumsum(near - (len(near) + 1) / 2))[:-1]
-    return low + 1 + int(centred.argmax()) if len(centred) else int(edges[best])
+def _refined(values: Floats, edges: Ints, best: int, means: bool) -> int:
+    """The split among the values of the blocks about the found one: where their sum, less its share, turns."""
+    low, high = int(edges[max(0, best - _NEAR)]), int(edges[min(best + _NEAR, len(edges) - 1)])
+    near = values[low:high] if means else midranks(values[low:high])
+    turned = np.abs(np.cumsum(near - near.mean()))[:-1]
+    return low + 1 + int(turned.argmax()) if len(turned) else int(edges[best])

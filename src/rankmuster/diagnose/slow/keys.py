@@ -24,8 +24,8 @@ def role(group: Group) -> str:
     return _NUMBERS.sub("", group.desc)[:_MOST_TEXT].strip("_-:. ") or "group"
 
 
-def layout(group: Group, hosts: int | None) -> str:
-    """`8 ranks, stride 1, 1 host`: where members stand to each other. `hosts`: that hold them, None unknown."""
+def layout(group: Group) -> str:
+    """`8 ranks, stride 1`: where members stand to each other."""
     members = group.members
     gaps = {after - before for before, after in pairwise(members)}
     text = f"{len(members)} ranks"
@@ -33,8 +33,6 @@ def layout(group: Group, hosts: int | None) -> str:
         text += f", stride {gaps.pop()}"
     elif gaps:
         text += f", strides {min(gaps)} to {max(gaps)}"
-    if hosts is not None:
-        text += f", {hosts} host{'' if hosts == 1 else 's'}"
     return text
 
 
@@ -46,12 +44,13 @@ def size_text(shapes: Shapes) -> str:
 
 
 def key(group: Group, hosts: int | None, signature: Signature, *, various: bool) -> OperationKey:
-    """The key of one operation of a group."""
+    """The key of one operation of a group. `hosts`: that hold its members, None unknown."""
     kinds = tuple(dict.fromkeys(signature.in_dtypes or signature.out_dtypes))
     return OperationKey(
         role=role(group),
-        layout=layout(group, hosts),
+        layout=layout(group),
         op=signature.op[:_MOST_TEXT],
         size=VARIOUS if various else size_text(signature.in_sizes or signature.out_sizes),
         dtype=" + ".join(kinds)[:_MOST_TEXT] or "unknown",
+        hosts=hosts or 0,
     )

@@ -14,12 +14,12 @@ import numpy as np
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.slow.change import Split, splits, to_change
-from rankmuster.diagnose.slow.lateness import Lateness, Rounds, elsewhere, measure
+from rankmuster.diagnose.slow.lateness import Lateness, Rounds, elsewhere, long_wait_ms, measure
 from rankmuster.diagnose.slow.limits import SlowLimits
 from rankmuster.diagnose.slow.matrix import GroupMatrix
 from rankmuster.diagnose.slow.pattern import comes_from_elsewhere, judge
+from rankmuster.diagnose.thresholds import Thresholds
 from rankmuster.model.flight import Floats
-from rankmuster.model.job import Group
 from rankmuster.model.slow import LateRank, Pattern
 
 SLOW = (Pattern.PERSISTENT, Pattern.TAIL)
@@ -49,10 +49,39 @@ def of_group(
             ends = next((one for one in changes if one.position == part[1] and one.after < one.before), None)
             since = to_change(begins, mine, rounds.created, rounds.numbers) if begins is not None else None
             until = to_change(ends, mine, rounds.created, rounds.numbers) if ends is not None else None
+    first, last = _long_waits(rounds, mine, chosen, context.limits)
     away = elsewhere(context, matrix.group, chosen)
     if pattern is not Pattern.SEVERAL and comes_from_elsewhere(chosen.share, away, context.limits):
         pattern = Pattern.VICTIM
-    return _late(matrix.group, chosen, pattern, away, (*matrix.absent, *matrix.apart), since=since, until=until)
+    return LateRank(
+        group=matrix.group.key,
+        label=matrix.group.label,
+        rank=chosen.rank,
+        pattern=pattern,
+        share=chosen.share,
+        dominance=chosen.dominance,
+        typical_ms=chosen.typical_ms,
+        worst_ms=chosen.worst_ms,
+        events=chosen.events,
+        rounds=chosen.rounds,
+        window=chosen.window,
+        example=chosen.example,
+        elsewhere=away,
+        first=first,
+        last=last,
+        since=since,
+        until=until,
+        absent=(*matrix.absent, *matrix.apart),
+    )
+
+
+def _long_waits(rounds: Rounds, mine: Floats, late: Lateness, limits: Thresholds) -> tuple[float, float]:
+    """Unix seconds of the first and the last wait for the rank that counts as long; the window's ends without one.
+
+    `mine`: waiting for it, ms.
+    """
+    long = np.flatnonzero(mine > long_wait_ms(rounds, limits))
+    return (float(rounds.created[long[0]]), float(rounds.created[long[-1]])) if len(long) else late.window
 
 
 def _worst_part(rounds: Rounds, mine: Floats, changes: Sequence[Split]) -> tuple[int, int]:
@@ -65,33 +94,6 @@ def _worst_part(rounds: Rounds, mine: Floats, changes: Sequence[Split]) -> tuple
         return float(mine[low:high].sum()) / seconds if seconds > 0 else 0.0
 
     return max(pairwise(edges), key=share)
-
-
-def _late(
-    group: Group,
-    late: Lateness,
-    pattern: Pattern,
-    away: float,
-    absent: tuple[int, ...],
-    **changes: object,
-) -> LateRank:
-    return LateRank(
-        group=group.key,
-        label=group.label,
-        rank=late.rank,
-        pattern=pattern,
-        share=late.share,
-        dominance=late.dominance,
-        typical_ms=late.typical_ms,
-        worst_ms=late.worst_ms,
-        events=late.events,
-        rounds=late.rounds,
-        window=late.window,
-        example=late.example,
-        elsewhere=away,
-        absent=absent,
-        **changes,  # type: ignore[arg-type]
-    )
 
 
 def told_apart(late: Sequence[LateRank], members: Mapping[int, tuple[int, ...]]) -> tuple[LateRank, ...]:

@@ -143,6 +143,11 @@ def measure(rounds: Rounds, limits: Thresholds) -> Lateness | None:
     )
 
 
+def long_wait_ms(rounds: Rounds, limits: Thresholds) -> float:
+    """Waits beyond this are the events of a tail."""
+    return max(limits.late_tail_factor * float(np.median(rounds.durations.min(axis=0))), limits.tail_wait_ms)
+
+
 def elsewhere(context: Context, group: Group, late: Lateness) -> float:
     """Share of the window that the late rank spent inside operations of other groups, sends and receives included."""
     flight = context.table.rows[late.rank]

@@ -33,7 +33,7 @@ class SlowLimits:
     bursts, two modes and serial correlation stays below with `change_ratio`."""
 
     change_ratio: float = 1.5
-    """Ratio of the two sides from which a change is worth telling: launch-bound healthy captures wander by a fifth."""
+    """Ratio of two sides from which a change is worth telling: a link or clock at half shows as two, load as less."""
 
     change_ms: float = 0.005
     """... and difference in ms: CUDA events tick in half a microsecond, and kernels of 20 us vary by a few."""
@@ -42,8 +42,8 @@ class SlowLimits:
     """Changes looked for in one series: slow from one time to another are two."""
 
     group_ratio: float = 1.5
-    """Ratio of a group's median transfer to that of its equals from which it is slow: equal groups of the captures lie
-    within a tenth, and a link at half its width doubles it."""
+    """Ratio of a group's median transfer to that of its equals from which it is slow: the two stages of
+    `healthy-tp2pp2` lie within a tenth, and a link at half its width doubles it."""
 
     group_spreads: float = 5.0
     """... and in spreads (1.4826 x median absolute deviation) of the equals' medians, for kinds that scatter."""

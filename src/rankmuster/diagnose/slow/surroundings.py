@@ -24,7 +24,7 @@ def describe(context: Context) -> Surroundings:
     dumps = context.job.dumps.values()
     libraries = sorted({dump.comm_lib_version for dump in dumps if dump.comm_lib_version})
     recorders = sorted({dump.version for dump in dumps})
-    counted = Counter((role(group), layout(group, hosts_of(context, group))) for group in context.table.groups)
+    counted = Counter((role(group), layout(group)) for group in context.table.groups)
     layouts = sorted(
         f"{kind}: {number} group{'' if number == 1 else 's'} of {place}" for (kind, place), number in counted.items()
     )

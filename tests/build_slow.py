@@ -37,8 +37,8 @@ class SlowWorld:
     """`layouts`: per layout the member sets of its groups, and what they are called. `compute`: ms of a step.
 
     `jitter`: log-normal sigma of computing and transfer. `late`: rank -> ms by which it comes later, an array per step
-    or one number. `grown`: (layout, group index or None for all) -> factor per step. `clocks`: host -> seconds its clock
-    is ahead; `hosts`: per rank. `biased`: rank -> microseconds it launches after its peers, always.
+    or one number. `grown`: (layout, group index or None for all) -> factor per step. `biased`: rank -> microseconds it
+    launches after its peers, always. `clocks`: rank -> seconds that its host's clock is ahead.
     """
 
     layouts: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...]
@@ -49,6 +49,7 @@ class SlowWorld:
     late: Mapping[int, float | Floats] | None = None
     grown: Mapping[tuple[int, int | None], float | Floats] | None = None
     biased: Mapping[int, float] | None = None
+    clocks: Mapping[int, float] | None = None
     timing: bool = True
     seed: int = 1
     absent: frozenset[int] = frozenset()
@@ -97,7 +98,9 @@ def play(world: SlowWorld) -> dict[int, FlightDump]:
                 durations[rows, call] = end - at[rows] + 0.0005 * rng.random(len(rows))
                 at[rows] = end
     return {
-        rank: _dump(world, rank, created[rank], durations[rank]) for rank in range(size) if rank not in world.absent
+        rank: _dump(world, rank, created[rank] + 1e3 * (world.clocks or {}).get(rank, 0.0), durations[rank])
+        for rank in range(size)
+        if rank not in world.absent
     }
 
 
