@@ -57,21 +57,31 @@ _U16 = struct.Struct("<H").unpack_from
 _F64 = struct.Struct(">d").unpack_from
 
 
-def walk(data: bytes, on_dict: Callable[[dict[Any, Any]], Any] | None = None) -> Any:
+Ahead = Callable[[int, dict[int, Any]], tuple[int, int]]
+"""From a position and the memo: the position behind all dicts from there on that are taken, and how many they are."""
+
+
+def walk(data: bytes, on_dict: Callable[[dict[Any, Any]], Any] | None = None, ahead: Ahead | None = None) -> Any:
     """The plain object that `data` describes.
 
     `on_dict` is called with every dict as its items are set and what it returns takes the dict's place, so that a
-    caller can take entries into columns one at a time.
+    caller can take entries into columns one at a time. Behind each one that was replaced, `ahead` may take as many
+    more as it likes, each of which leaves the same value; it is not asked once a memo index was used twice.
 
     Raises PickleRefused for anything but plain data, PickleDamaged for a broken or cut pickle.
     """
     stack: list[Any] = []
     try:
-        return _walk(data, stack, on_dict)
+        return _walk(data, stack, {}, on_dict, ahead)
     except PickleRefused:
         raise
     except (IndexError, struct.error, KeyError, TypeError, AttributeError, OverflowError, ValueError) as error:
         raise PickleDamaged(f"broken pickle: {type(error).__name__} {error}".strip(), _outermost(stack)) from None
+
+
+def piece(data: bytes, memo: dict[int, Any]) -> Any:
+    """The same for a part of a pickle, closed by STOP, with what the memo holds there. Raises ValueError and others."""
+    return _walk(data, [], memo, None, None)
 
 
 def _outermost(stack: list[Any]) -> Any:
@@ -98,8 +108,13 @@ class _Mark:
 _MARK = _Mark()
 
 
-def _walk(data: bytes, stack: list[Any], on_dict: Callable[[dict[Any, Any]], Any] | None) -> Any:
-    memo: dict[int, Any] = {}
+def _walk(
+    data: bytes,
+    stack: list[Any],
+    memo: dict[int, Any],
+    on_dict: Callable[[dict[Any, Any]], Any] | None,
+    ahead: Ahead | None,
+) -> Any:
     marks: list[int] = []
     push = stack.append
     pop = stack.pop
@@ -155,7 +170,10 @@ def _walk(data: bytes, stack: list[Any], on_dict: Callable[[dict[Any, Any]], Any
                 raise PickleDamaged("a key that is neither text nor number")
             target.update(zip(keys, items[1::2], strict=True))
             if on_dict is not None and len(stack) > 1:
-                stack[-1] = on_dict(target)
+                taken = stack[-1] = on_dict(target)
+                if ahead is not None and taken is not target:
+                    position, count = ahead(position, memo)
+                    stack += [taken] * count
         elif op == 0x65:  # APPENDS
             start = marks.pop()
             items = stack[start + 1 :]
@@ -169,15 +187,21 @@ def _walk(data: bytes, stack: list[Any], on_dict: Callable[[dict[Any, Any]], Any
         elif op == 0x8D:  # BINUNICODE8
             position = _push_text(data, position + 8, _U64(data, position)[0], push)
         elif op == 0x71:  # BINPUT
+            if data[position] in memo:
+                ahead = None
             memo[data[position]] = stack[-1]
             position += 1
         elif op == 0x72:  # LONG_BINPUT
             index = _U32(data, position)[0]
             if index > len(memo) + MAX_MEMO_GAP:
                 raise PickleDamaged(f"a memo index of {index} with {len(memo)} entries in the memo")
+            if index in memo:
+                ahead = None
             memo[index] = stack[-1]
             position += 4
         elif op == 0x94:  # MEMOIZE
+            if len(memo) in memo:
+                ahead = None
             memo[len(memo)] = stack[-1]
         elif op == 0x86:  # TUPLE2
             second = pop()

@@ -8,6 +8,7 @@ from rankmuster.evidence import flight_native
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.flight_dump import looks_like_dump, reading
 from rankmuster.evidence.flight_opcodes import PickleDamaged, PickleRefused, walk
+from rankmuster.evidence.flight_repeat import RepeatedEntries
 from rankmuster.evidence.flight_table import ColumnBuilder
 from rankmuster.model.plane import Plane
 from rankmuster.model.problem import Problem, ProblemKind
@@ -29,8 +30,11 @@ def read(blob: Blob) -> Reading:
     return read_pure(blob)
 
 
-def read_pure(blob: Blob) -> Reading:
-    """The same without the native reader, and what that reader leaves to it."""
+def read_pure(blob: Blob, repeats: bool = True) -> Reading:
+    """The same without the native reader, and what that reader leaves to it.
+
+    `repeats`: entries that only repeat what was there before are read many at a time; without it, opcode by opcode.
+    """
     builder = ColumnBuilder()
 
     def take(value: dict[Any, Any]) -> Any:
@@ -41,7 +45,7 @@ def read_pure(blob: Blob) -> Reading:
 
     damage = None
     try:
-        top = walk(blob.data, take)
+        top = walk(blob.data, take, RepeatedEntries(blob.data, builder) if repeats else None)
     except PickleRefused as refusal:
         message = f"a pickle that is not plain data, refused: {refusal}"
         return Reading((), (Problem(ProblemKind.REFUSED, blob.path, message),), 1)

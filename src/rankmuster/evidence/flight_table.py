@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankmuster.evidence.flight_members import MAX_RANK as MAX_RANK
 from rankmuster.evidence.flight_members import members_of
@@ -29,7 +30,7 @@ _STATES = {"scheduled": State.SCHEDULED, "started": State.STARTED, "completed": 
 _NUMBER = re.compile(r"-?\d{1,9}")
 _DIGITS = re.compile(r"-?\d+")
 
-_INTEGER_FIELDS = (
+INTEGER_FIELDS = (
     ("record_id", "record_id"),
     ("seq", "collective_seq_id"),
     ("p2p_seq", "p2p_seq_id"),
@@ -38,7 +39,7 @@ _INTEGER_FIELDS = (
     ("started_ns", "time_discovered_started_ns"),
     ("completed_ns", "time_discovered_completed_ns"),
 )
-_ZERO_WHEN_ABSENT = {"created_ns", "started_ns", "completed_ns"}
+ZERO_WHEN_ABSENT = {"created_ns", "started_ns", "completed_ns"}
 
 
 class _Interner:
@@ -76,11 +77,27 @@ def _frame(value: Any) -> str:
     return f"{text(value.get('name'))} {text(value.get('filename'))}:{_integer(value.get('line'), 0)}"
 
 
+def state_of(value: Any) -> State:
+    """An entry's state; what torch does not write is unknown."""
+    return _STATES.get(value, State.UNKNOWN) if isinstance(value, str) else State.UNKNOWN
+
+
+def _column(values: Any, dtype: Any) -> NDArray[Any]:
+    """A read-only column; one of a single value holds it once."""
+    data = bytes(values)
+    width = np.dtype(dtype).itemsize
+    count = len(data) // width
+    if count > 1 and data[width:] == data[:-width]:
+        once: NDArray[Any] = np.ndarray((count,), dtype, data[:width], 0, (0,))
+        return once
+    return np.frombuffer(data, dtype=dtype)
+
+
 class ColumnBuilder:
     """Takes entries one at a time and holds columns only."""
 
     def __init__(self) -> None:
-        self.integers = {name: array("q") for name, _ in _INTEGER_FIELDS}
+        self.integers = {name: array("q") for name, _ in INTEGER_FIELDS}
         self.call = array("i")
         self.stack = array("i")
         self.state = array("b")
@@ -99,40 +116,41 @@ class ColumnBuilder:
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """One entry of the dump; absent and odd values become unknown, never an error."""
-        for name, key in _INTEGER_FIELDS:
-            absent = 0 if name in _ZERO_WHEN_ABSENT else -1
+        for name, key in INTEGER_FIELDS:
+            absent = 0 if name in ZERO_WHEN_ABSENT else -1
             value = entry.get(key)
             self.integers[name].append(
                 value if type(value) is int and -_INT64 <= value < _INT64 else _integer(value, absent)
             )
+        self.call.append(self.call_of(entry))
+        self.stack.append(self.stack_of(entry.get("frames")))
+        self.state.append(state_of(entry.get("state")))
+        duration = entry.get("duration_ms")
+        usable = isinstance(duration, (int, float)) and not isinstance(duration, bool) and abs(duration) < 1e15
+        self.durations.append(float(duration) if usable and duration is not None else math.nan)
+        self.retired.append(entry.get("retired") is True)
+
+    def call_of(self, entry: Mapping[str, Any]) -> int:
+        """The index of what the entry shares with others of its kind."""
         group = entry.get("process_group")
         if isinstance(group, (list, tuple)) and len(group) >= 2:
             own = self.groups((text(group[0]), text(group[1])))
         else:
             own = self.groups((text(entry.get("pg_name")), ""))
         pg_id = self.last_pg_id[own] = _integer(entry.get("pg_id"), -1)
-        self.call.append(
-            self.calls(
-                (
-                    own,
-                    pg_id,
-                    self.ops(text(entry.get("profiling_name"))),
-                    self.sizes(self._shapes(entry.get("input_sizes"))),
-                    self.sizes(self._shapes(entry.get("output_sizes"))),
-                    self.dtypes(self._texts(entry.get("input_dtypes"))),
-                    self.dtypes(self._texts(entry.get("output_dtypes"))),
-                    int(entry.get("is_p2p") is True),
-                    _integer(entry.get("timeout_ms"), -1),
-                )
+        return self.calls(
+            (
+                own,
+                pg_id,
+                self.ops(text(entry.get("profiling_name"))),
+                self.sizes(self._shapes(entry.get("input_sizes"))),
+                self.sizes(self._shapes(entry.get("output_sizes"))),
+                self.dtypes(self._texts(entry.get("input_dtypes"))),
+                self.dtypes(self._texts(entry.get("output_dtypes"))),
+                int(entry.get("is_p2p") is True),
+                _integer(entry.get("timeout_ms"), -1),
             )
         )
-        self.stack.append(self._stack(entry.get("frames")))
-        state = entry.get("state")
-        self.state.append(_STATES.get(state, State.UNKNOWN) if isinstance(state, str) else State.UNKNOWN)
-        duration = entry.get("duration_ms")
-        usable = isinstance(duration, (int, float)) and not isinstance(duration, bool) and abs(duration) < 1e15
-        self.durations.append(float(duration) if usable and duration is not None else math.nan)
-        self.retired.append(entry.get("retired") is True)
 
     def _take(self, value: Any) -> Sequence[Any]:
         """`value` if it is a list that the dump's allowance still holds, else an empty one."""
@@ -147,7 +165,8 @@ class ColumnBuilder:
     def _texts(self, value: Any) -> tuple[str, ...]:
         return tuple(text(item) for item in self._take(value))
 
-    def _stack(self, frames: Any) -> int:
+    def stack_of(self, frames: Any) -> int:
+        """The index of an entry's stack; -1: none."""
         if not isinstance(frames, (list, tuple)) or not frames:
             return -1
         # Frame dicts are shared through the pickle's memo: their identity is a cheap key while they are kept alive.
@@ -166,12 +185,12 @@ class ColumnBuilder:
             for index, (name, desc) in enumerate(self.groups.values())
         )
         return FlightColumns(
-            **{name: np.frombuffer(column, dtype=np.int64).copy() for name, column in self.integers.items()},
-            call=np.frombuffer(self.call, dtype=np.int32).copy(),
-            duration_ms=np.frombuffer(self.durations, dtype=np.float64).copy(),
-            state=np.frombuffer(self.state, dtype=np.int8).copy(),
-            retired=np.frombuffer(bytes(self.retired), dtype=np.bool_).copy(),
-            stack=np.frombuffer(self.stack, dtype=np.int32).copy(),
+            **{name: _column(column, np.int64) for name, column in self.integers.items()},
+            call=_column(self.call, np.int32),
+            duration_ms=_column(self.durations, np.float64),
+            state=_column(self.state, np.int8),
+            retired=_column(self.retired, np.bool_),
+            stack=_column(self.stack, np.int32),
             calls=np.array(self.calls.values(), dtype=np.int64).reshape(-1, len(CallField)),
             groups=groups,
             ops=self.ops.values(),
