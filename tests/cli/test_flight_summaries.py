@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pickle
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
+from flight_document import dumps_in
 
 from rankmuster.cli import main
 from rankmuster.cli.flight_summarize import default_name
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-CASE = Path(__file__).parents[1] / "cases" / "rank-stops-calling" / "input.tar.zst"
 
 
 @pytest.fixture
 def dumps(tmp_path: Path) -> Path:
-    """The dumps of a captured case: four ranks, rank 2 stopped calling."""
-    plain = zstandard.ZstdDecompressor().decompressobj().decompress(CASE.read_bytes())
-    with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
-        for member in archive:
-            if member.isfile() and "flight/" in member.name:
-                target = tmp_path / "dumps" / Path(member.name).name
-                target.parent.mkdir(exist_ok=True)
-                data = archive.extractfile(member)
-                assert data is not None
-                target.write_bytes(data.read())
-    assert len(list((tmp_path / "dumps").iterdir())) == 4
-    return tmp_path / "dumps"
+    return dumps_in(tmp_path / "dumps")
 
 
 @pytest.fixture
