@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from benchmarks.flight import edits, programs
-from benchmarks.flight.calls import Pg
-from benchmarks.flight.layout import build
 from benchmarks.flight.settings import SLOW_KINDS, Fault, FaultKind, Form, Look, Settings, Style, Where
 
 LAYOUTS: dict[str, Settings] = {
@@ -35,10 +33,10 @@ class Point:
     job: Settings
 
 
-def points(seeds: int = 1, *, quick: bool = False) -> Iterator[Point]:
-    """All points; `seeds`: different draws of each. Quick: an eighth of them, every kind and layout among them."""
+def points(seeds: int = 1, one_in: int = 1) -> Iterator[Point]:
+    """All points, or one in `one_in`, spread over all coordinates. `seeds`: different draws of each."""
     for number, point in enumerate(_all(seeds)):
-        if not quick or number % 8 == 0:
+        if ((number * 2_654_435_761) >> 7) % one_in == 0:
             yield point
 
 
@@ -134,8 +132,3 @@ def _moving(plain: Settings, kind: FaultKind) -> Iterator[tuple[str, Settings]]:
         if plain.ranks > 2:
             yield "idle, missing", replace(idle, missing=1)
             yield "idle, damaged, bare", replace(idle, damaged=1, look_times=False)
-
-
-def groups_of(job: Settings) -> set[Pg]:
-    """The kinds of group of a layout."""
-    return {group.kind for group in build(job).groups}
