@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from rankmuster.diagnose.call_matrix import call_matrix
 from rankmuster.diagnose.context import Context
@@ -11,6 +12,7 @@ from rankmuster.diagnose.finding import Finding
 from rankmuster.diagnose.flight_report.calls import camps
 from rankmuster.diagnose.flight_report.shifts import shift_of
 from rankmuster.diagnose.legal import differs
+from rankmuster.diagnose.legal_columns import surely_legal
 from rankmuster.diagnose.roll import RollTable
 from rankmuster.diagnose.signatures import Signature
 from rankmuster.model.fault import Subkind
@@ -59,7 +61,8 @@ def _difference(
     table: RollTable, group: Group, seq: int, kind: Subkind, odd: tuple[int, ...], examples: int
 ) -> Difference:
     entered = entered_at(table, group, seq)
-    later = [number for number in _differing(table, group, seq) if _clashes(table, group, number)]
+    later = _differing(table, group, seq)
+    told = islice((number for number in later if _clashes(table, group, number)), examples)
     return Difference(
         sequence=seq,
         kind=kind,
@@ -68,21 +71,23 @@ def _difference(
         left=tuple(rank for rank in sorted(entered) if _left(table, group.key, rank, seq)),
         later=len(later),
         shift=shift_of(table, group, seq, odd),
-        examples=tuple((number, camps(entered_at(table, group, number))) for number in later[:examples]),
+        examples=tuple((number, camps(entered_at(table, group, number))) for number in told),
     )
 
 
 def _differing(table: RollTable, group: Group, after: int) -> list[int]:
-    """Numbers above `after` under which members' signatures are not all the same, legal or not."""
+    """Numbers above `after` under which members passed different calls, those aside that are surely legal."""
     rolls = [roll for rank in group.members if (roll := table.rolls.get((group.key, rank))) is not None]
     matrix = call_matrix(table, rolls, low=after + 1)
-    found: list[int] = matrix.numbers[matrix.differing()[:MAX_LATER]].tolist()
+    columns = matrix.differing()[:MAX_LATER]
+    legal = surely_legal(matrix.calls[:, columns], table.signatures, len(group.members))
+    found: list[int] = matrix.numbers[columns][~legal].tolist()
     return found
 
 
 def _clashes(table: RollTable, group: Group, seq: int) -> bool:
     entered: Mapping[int, Signature] = entered_at(table, group, seq)
-    return differs(entered, group.members) is not None
+    return len(entered) > 1 and differs(entered, group.members) is not None
 
 
 def _left(table: RollTable, key: int, rank: int, seq: int) -> bool:
