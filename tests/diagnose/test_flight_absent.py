@@ -63,6 +63,12 @@ def test_a_rank_without_dump_for_which_all_wait_is_unresponsive() -> None:
     assert found.verdict.subclass is Subkind.UNRESPONSIVE
 
 
+def test_of_a_large_job_the_one_lost_dump_is_hardly_by_chance_that_of_the_group_that_stands() -> None:
+    found = judge(parallel(2, 1, 24, stops={13: 20}, absent=frozenset({13})))
+    assert culprits(found) == [13]
+    assert found.verdict.subclass is Subkind.UNRESPONSIVE
+
+
 def test_an_innocent_rank_whose_dump_is_lost_is_no_culprit_where_nobody_leaves() -> None:
     found = judge(one_group(8, breaks=dict.fromkeys(range(8), 20), absent=frozenset({3})))
     assert culprits(found) == []

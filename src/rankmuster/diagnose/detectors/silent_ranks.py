@@ -59,11 +59,14 @@ def unknown_finding(
     if len(absent) != 1 or len(held) < 2 or not (others_dumped or speaks) or subkind is None or wrote:
         # Half of a job without dumps is a collector's or a network's doing as often as theirs.
         return Finding(NAME, Plane.FLIGHT, statement, evidence, would_decide=wanted)
+    # Beside a lost path, or a busy GPU without timing, the dump of an innocent may be missing too.
+    by_chance = len(group.members) / max(len(context.world), 1)
+    convicts = others_dumped and not speaks and by_chance <= context.limits.lost_dump_chance
     accusation = accuse(
         subkind,
-        # Beside a lost path, or a busy GPU without timing, the dump of an innocent may be missing too.
-        Confidence.POSSIBLE,
-        suspects=absent,
+        Confidence.LIKELY if convicts else Confidence.POSSIBLE,
+        culprits=absent if convicts else (),
+        suspects=() if convicts else absent,
         victims=entered,
         why={rank: f"left no dump, and all others wait for it in {place(context.table, first)}" for rank in absent},
         scope=Scope.RANK,
