@@ -45,4 +45,5 @@ def of_verdict(verdict: Verdict) -> Answer:
     sub = f"/{verdict.subclass.value}" if verdict.subclass else ""
     sure = verdict.confidence.value if verdict.confidence is not None else "-"
     said = f"{verdict.class_.value}{sub}, {sure}, {verdict.progress.value}"
-    return Answer(named, verdict.class_.value not in NOT_FAULTS, said)
+    suspects = frozenset(s.rank for s in verdict.suspects if s.role is Role.SUSPECT and s.rank is not None)
+    return Answer(named, verdict.class_.value not in NOT_FAULTS, said, suspects)

@@ -29,6 +29,7 @@ class Answer:
     culprits: frozenset[int] | None
     fault: bool
     said: str
+    suspects: frozenset[int] = frozenset()
 
 
 def score(answer: Answer, truth: Truth) -> Score:
@@ -38,7 +39,8 @@ def score(answer: Answer, truth: Truth) -> Score:
     guilty = frozenset(truth.culprits)
     if answer.culprits - guilty or (answer.fault and not truth.is_fault):
         return Score.WRONG
-    if answer.culprits == guilty or (not answer.culprits and truth.may_be_silent):
+    suspected = truth.suspicion_is_right and guilty <= answer.suspects
+    if answer.culprits == guilty or (not answer.culprits and (truth.may_be_silent or suspected)):
         return Score.RIGHT
     return Score.PARTLY if answer.culprits else Score.NONE
 

@@ -60,7 +60,9 @@ class Runner:
             return Answer(None, fault=False, said=said["crash"])
         sets = Counter(map(frozenset, said["sets"]))
         named = sets.most_common(1)[0][0] if sets else frozenset()
-        return Answer(named, fault=bool(said["findings"]), said=f"{said['findings']} findings")
+        return Answer(
+            named, fault=bool(said["findings"]), said=f"{said['findings']} findings", suspects=frozenset(said["absent"])
+        )
 
     def close(self) -> None:
         if self._process.stdin is not None:

@@ -3,8 +3,9 @@
     python torchfrtrace_runner.py < FOLDERS
 
 A line in is a folder; a line out is JSON: `crash`, or `sets`: the ranks that each of its findings names, in order, and
-`findings`: how many it printed. "missing ranks" and "Culprit rank" are the two ways in which it names ranks. Ranks whose
-dumps are absent are allowed for, as its command does with --allow-incomplete-ranks; without that it stops at once.
+`findings`: how many it printed; `absent`: the ranks for whose dumps it could not decide. "missing ranks" and "Culprit
+rank" are the two ways in which it names ranks. Ranks whose dumps are absent are allowed for, as its command does with
+--allow-incomplete-ranks; without that it stops at once.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch.distributed.flight_recorder.components.config_manager import JobConfi
 from torch.distributed.flight_recorder.components.loader import read_dir
 
 MISSING = re.compile(r"missing ranks: \{([\d, ]*)\}")
+ABSENT = re.compile(r"missed FR dumps from ranks \(\{([\d, ]*)\}\)")
 CULPRITS = re.compile(r"error msg: (.*)")
 FINDINGS = ("Not all ranks joining", " has errors", "Input/output mismatch in the collective")
 CULPRIT = re.compile(r"Culprit rank (\d+)")
@@ -50,7 +52,8 @@ def analyse(folder: str) -> dict[str, object]:
             sets.append(sorted(int(rank) for rank in missing.group(1).split(",") if rank.strip()))
         elif culprits:
             sets.append(sorted(set(map(int, CULPRIT.findall(culprits.group(1))))))
-    return {"sets": sets, "findings": sum(text.count(head) for head in FINDINGS)}
+    absent = sorted({int(rank) for found in ABSENT.findall(text) for rank in found.split(",") if rank.strip()})
+    return {"sets": sets, "absent": absent, "findings": sum(text.count(head) for head in FINDINGS)}
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """What is right to say of a synthetic job: the ranks at fault, and where the dumps alone do not separate anybody.
 
 The rules are the design's ("Who is odd"): with a majority the minority is odd; without one nobody is the culprit unless
-the rank's own program order separates it; a rank without a dump is only as sure as it is the only one whom its group
-misses.
+the rank's own program order separates it; that a dump is absent is no proof
+that its rank is dead, so that dumps alone make it a suspect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _NEEDS_MAJORITY = (
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """`culprits`: who did it. `may_be_silent`: naming nobody is right too. `is_fault`: something is wrong at all.
+    """`culprits`: who did it. `may_be_silent`: naming nobody is right too.
+    `suspicion_is_right`: so is naming them as suspects. `is_fault`: something is wrong at all.
 
     `stands`: the job has stopped.
     """
@@ -34,6 +35,7 @@ class Truth:
     fault: str
     culprits: tuple[int, ...]
     may_be_silent: bool
+    suspicion_is_right: bool
     is_fault: bool
     stands: bool
     missing: tuple[int, ...]
@@ -62,6 +64,7 @@ def of(job: Settings, plan: Plan, missing: tuple[int, ...], stale: tuple[int, ..
     silent = nobody or kind in _BETWEEN_TWO or kind in SLOW_KINDS
     silent |= kind in _NEEDS_MAJORITY and (size - len(unseen) < 3 or job.tp < 3)
     silent |= kind is FaultKind.DEAD and (bool(unseen) or size < 3)
+    suspected = kind is FaultKind.DEAD
     silent |= kind is FaultKind.NO_FINISH and size - len(unseen) < 2
     silent |= kind is FaultKind.GPU_STALL and not (job.timing and job.has_events)
     # Bare dumps: one that ends where it stopped looks like one taken a little earlier.
@@ -70,6 +73,7 @@ def of(job: Settings, plan: Plan, missing: tuple[int, ...], stale: tuple[int, ..
         fault=kind.value,
         culprits=() if nobody else (rank,),
         may_be_silent=bool(silent),
+        suspicion_is_right=suspected,
         is_fault=kind is not FaultKind.NONE,
         stands=job.look is Look.HUNG,
         missing=missing,

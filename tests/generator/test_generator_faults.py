@@ -145,7 +145,7 @@ def test_every_kind_has_points_in_the_grid() -> None:
 
 
 def truth(culprits: tuple[int, ...], *, silent: bool = False, fault: bool = True) -> Truth:
-    return Truth("x", culprits, silent, fault, fault, (), (), (), "TP", 4)
+    return Truth("x", culprits, silent, False, fault, fault, (), (), (), "TP", 4)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +164,14 @@ def truth(culprits: tuple[int, ...], *, silent: bool = False, fault: bool = True
 def test_scores(named: set[int], fault: bool, right: Truth, expected: Score) -> None:
     assert score(Answer(frozenset(named), fault, ""), right) is expected
     assert score(Answer(None, fault, ""), right) is Score.CRASH
+
+
+def test_a_lost_dump_makes_a_suspect() -> None:
+    told = planted(FaultKind.DEAD).truth
+    suspected = Answer(frozenset(), True, "", frozenset(told.culprits))
+    assert score(suspected, told) is Score.RIGHT
+    assert score(replace(suspected, suspects=frozenset()), told) is Score.NONE
+    assert score(suspected, planted(FaultKind.HOST_STOP).truth) is Score.NONE
 
 
 def test_the_command_writes_a_bundle_and_the_truth(tmp_path: Path) -> None:
