@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterable
 from dataclasses import replace
@@ -23,14 +24,14 @@ NOW = 1_795_980_000_000_000_000
 WORLD = 8
 
 
-def dump(rank: int, at: int = NOW, calls: int = 5, world: int = WORLD) -> Blob:
+def dump(rank: int, at: int = NOW, calls: int = 5, world: int = WORLD, backend: str = "nccl") -> Blob:
     def entry(number: int) -> dict[str, Any]:
         return {
             "record_id": number,
             "collective_seq_id": number + 1,
             "pg_id": 0,
             "process_group": ("0", "default_pg"),
-            "profiling_name": "nccl:all_reduce",
+            "profiling_name": f"{backend}:all_reduce",
             "time_created_ns": at + number * 1_000_000 + rank,
             "state": "completed",
             "retired": True,
@@ -107,8 +108,25 @@ def test_most_ranks_claimed_twice_are_two_instances() -> None:
         merged(node("a", range(8)), node("b", range(8), at=NOW + 1000))
 
 
-def test_two_looks_at_one_node_are_no_dispute() -> None:
-    found = merged(node("a", range(8)), Blob("later.rfs", node("a", range(8), at=NOW + 20_000_000_000).data))
+@pytest.mark.parametrize("later", ["a", "b"])
+def test_two_looks_at_one_rank_are_no_dispute(later: str) -> None:
+    """Records of one number are of one time, whatever the summaries call the node."""
+    again = node(later, range(8), calls=9)
+    found = merged(node("a", range(8)), replace(again, path="later.rfs"))
+    assert len(ranks(found)) == 16
+    assert told(found) == []
+
+
+def test_nodes_of_one_name_that_claim_the_same_ranks_are_not_two_looks() -> None:
+    """Containers are often called alike; ranks by local number are then claimed by each of them."""
+    again = node("localhost", range(8), at=NOW + 1000, calls=9)
+    with pytest.raises(MixedRuns, match="claimed by two nodes"):
+        merged(node("localhost", range(8)), replace(again, path="other.rfs"))
+
+
+def test_two_recorders_of_one_rank_are_no_dispute() -> None:
+    host = node("a", range(8), at=NOW + 1000, backend="gloo")
+    found = merged(node("a", range(8)), replace(host, path="gloo.rfs"))
     assert len(ranks(found)) == 16
     assert told(found) == []
 
@@ -130,7 +148,15 @@ def test_a_rank_of_two_runs_is_no_dispute() -> None:
 
 def test_two_runs_of_equal_weight_are_not_mixed() -> None:
     with pytest.raises(MixedRuns, match=r"2 times that lie apart: b of 2026-.*; a of 2026-"):
-        merged(node("a", range(4)), node("b", range(4, 8), at=NOW - 3600 * 10**9))
+        merged(node("a", range(4)), node("b", range(4, 8), at=NOW - 7200 * 10**9))
+
+
+def test_ranks_that_stood_still_for_minutes_are_of_the_same_run() -> None:
+    """Half of a job may have waited for the time-out while the other half went on: it is told, and judged."""
+    found = merged(node("a", range(4)), node("b", range(4, 8), at=NOW - 540 * 10**9))
+    assert ranks(found) == list(range(8))
+    (line,) = told(found)
+    assert "nothing more to do long before" in line
 
 
 def test_ranks_without_a_summary_are_named() -> None:
@@ -147,6 +173,18 @@ def test_a_summary_whose_ranks_nobody_can_read_may_have_held_those_that_lack() -
     bare = [dump for dump in found.of(FlightDump) if dump.cut]
     assert [dump.rank for dump in bare] == [4, 5, 6, 7]
     assert "b.rfs cannot be read and may have held them" in told(found)[-1]
+
+
+def test_an_empty_file_is_a_node_that_could_not_be_reached() -> None:
+    found = merged(node("a", range(4)), Blob("b.rfs", b""), Blob("logs/worker.log", b""))
+    assert [dump.rank for dump in found.of(FlightDump) if dump.cut] == [4, 5, 6, 7]
+    assert "b.rfs cannot be read" in told(found)[-1]
+
+
+def test_hosts_of_ranks_without_a_summary_are_named_where_known() -> None:
+    facts = {"instance": "llm-0", "world_size": 8, "processes": [{"rank": 7, "pid": 7, "host": "10.0.0.7"}]}
+    found = merged(node("a", range(7)), Blob("instance.json", json.dumps(facts).encode()))
+    assert "no summary holds a dump of rank 7 (10.0.0.7) (of 8 ranks in all)" in told(found)[0]
 
 
 def test_a_damaged_summary_that_still_lists_its_ranks_lacks_none() -> None:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from rankmuster.evidence.bundle import Evidence
     from rankmuster.evidence.flight_summary_node import NodeDumps
 
-SUFFIX = ".rfs"
-"""Of a summary's name; what it is, its content says."""
-
 MOST_SAID = 8
 """Damaged files named on the screen; all of them are named in the summary."""
 
@@ -88,6 +85,8 @@ def default_name(node: str, seconds: float) -> str:
     """`flight-n7-20261129T181023Z.rfs`, for a node and a time in unix seconds."""
     from datetime import datetime, timezone
 
+    from rankmuster.evidence.flight_summary_schema import SUFFIX
+
     name = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in node)
     when = datetime.fromtimestamp(seconds, timezone.utc)
     return f"flight-{name[:100].lstrip('.') or 'node'}-{when:%Y%m%dT%H%M%SZ}{SUFFIX}"
@@ -117,6 +116,8 @@ def _read(paths: list[Path]) -> Evidence:
 
 def _nothing(paths: list[Path], evidence: Evidence) -> str:
     """Why there is nothing to summarise, and what to do."""
+    from rankmuster.evidence.flight_summary_schema import SUFFIX
+
     files = len(evidence.sources)
     text = f"nothing to summarise: no Flight Recorder dump among the {files} file(s) of {_named(paths)}"
     if any(source.path.endswith(SUFFIX) for source in evidence.sources):

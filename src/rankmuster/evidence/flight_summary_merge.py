@@ -11,14 +11,19 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import combinations
 
 from rankmuster.evidence.bundle import Evidence, Taken
-from rankmuster.evidence.flight_summary_schema import nothing
+from rankmuster.evidence.flight_summary_claims import comparable, same_process
+from rankmuster.evidence.flight_summary_schema import SUFFIX, nothing
 from rankmuster.model.flight import FlightDump
 from rankmuster.model.flight_summary import FlightSummary
+from rankmuster.model.instance import InstanceFacts
 from rankmuster.model.problem import Problem, ProblemKind
 from rankmuster.model.ranks_text import ranks_text
+
+FAR_NS = 3600 * 10**9
+"""Dumps of one run lie closer together: ranks that stand still wait for torch's time-out, ten minutes by default."""
 
 MAX_NAMED = 8
 """Nodes named in one line."""
@@ -49,13 +54,18 @@ class Merging:
     _digests: dict[str, str] = field(default_factory=dict)
     _seen: dict[tuple[int, ...], str] = field(default_factory=dict)
     _twice: dict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
+    _lost: list[str] = field(default_factory=list)
     _problems: list[Problem] = field(default_factory=list)
 
     def take(self, taken: Taken) -> Taken:
         """One file's observations, without what is there already."""
         summary = next((value for value in taken.observations if isinstance(value, FlightSummary)), None)
         if summary is None:
+            if taken.source is not None and not taken.source.size and taken.source.path.endswith(SUFFIX):
+                self._lost.append(taken.source.path)
             return taken
+        if summary.damage is not None and not summary.ranks:
+            self._lost.append(summary.source)
         first = self._digests.setdefault(summary.digest, summary.source) if summary.damage is None else summary.source
         if first != summary.source:
             message = f"the same summary as {first}; it was used once"
@@ -87,7 +97,7 @@ class Merging:
         left = {id(dump) for dump in left_out}
         dumps = [dump for dump in evidence.of(FlightDump) if id(dump) not in left]
         dumps += [_emptied(dump) for dump in left_out]
-        dumps += self._absent(dumps)
+        dumps += self._absent(dumps, evidence)
         by_type = dict(evidence.by_type)
         if dumps:
             by_type[FlightDump] = tuple(dumps[place] for place in _by_source(dumps))
@@ -107,14 +117,19 @@ class Merging:
         if len(runs) < 2:
             return
         most = max(runs, key=_weight)
-        if 2 * _weight(most) <= sum(map(_weight, runs)):
+        far = _apart([held for run in runs for held in run], FAR_NS)
+        if 2 * max(map(_weight, far)) <= sum(map(_weight, far)):
+            runs = far
             spans = "; ".join(f"{_names(run)} of {_when(run)}" for run in runs[:MAX_NAMED])
             raise MixedRuns(
                 f"the summaries are of {len(runs)} times that lie apart: {spans}. Merge those of one run by themselves"
             )
         for run in runs:
             if run is not most:
-                message = f"of {_when(run)}, while most summaries are of {_when(most)}: dumps of another run"
+                message = (
+                    f"of {_when(run)}, while most summaries are of {_when(most)}: dumps of another run, or of ranks "
+                    "that had nothing more to do long before"
+                )
                 for held in run:
                     self._tell(ProblemKind.CORRUPT, held.summary.source, message)
 
@@ -128,8 +143,9 @@ class Merging:
         disputes: dict[tuple[str, ...], list[int]] = defaultdict(list)
         found: list[FlightDump] = []
         for rank, claimed in claims.items():
-            names = tuple(sorted({held.name for held, _ in claimed}))
-            if len(names) > 1 and _overlap([dump for _, dump in claimed], self.spread_ns):
+            disputed = [(one, other) for one, other in combinations(claimed, 2) if self._contradict(one, other)]
+            if disputed:
+                names = tuple(sorted({held.name for pair in disputed for held, _ in pair}))
                 disputes[names].append(rank)
                 found += [dump for _, dump in claimed]
         if 2 * sum(map(len, disputes.values())) > len(claims):
@@ -143,7 +159,14 @@ class Merging:
             self._tell(ProblemKind.CORRUPT, ".", message)
         return found
 
-    def _absent(self, dumps: Iterable[FlightDump]) -> list[FlightDump]:
+    def _contradict(self, one: tuple[_Held, FlightDump], other: tuple[_Held, FlightDump]) -> bool:
+        """Whether two summaries' dumps of one rank, of one time and recorder, cannot be of one process."""
+        if one[0] is other[0] or not comparable(one[1], other[1], self.spread_ns):
+            return False
+        same = same_process(one[1].columns, other[1].columns)
+        return one[0].name != other[0].name if same is None else not same
+
+    def _absent(self, dumps: Iterable[FlightDump], evidence: Evidence) -> list[FlightDump]:
         """Ranks of the groups' members that no dump is of: told; given an empty dump each where a summary is lost whose
         ranks nobody knows, for theirs may be in it."""
         held = {dump.rank for dump in dumps if dump.rank is not None}
@@ -153,14 +176,22 @@ class Merging:
         missing = sorted(members - held)
         if not missing or not self._held:
             return []
-        lost = [one.summary.source for one in self._held if one.summary.damage and not one.summary.ranks]
-        message = f"no summary holds a dump of {ranks_text(missing)} (of {len(missing) + len(held)} ranks in all)"
-        if lost:
-            message += f"; {_listed(lost)} cannot be read and may have held them: they are not called missing"
+        message = (
+            f"no summary holds a dump of {_placed(missing, evidence)} (of {len(missing) + len(held)} ranks in all)"
+        )
+        if self._lost:
+            message += f"; {_listed(self._lost)} cannot be read and may have held them: they are not called missing"
         else:
             message += "; summarise the nodes where they ran, or see whether these are lost"
         self._tell(ProblemKind.DAMAGED, ".", message)
-        return [_bare(rank, lost[0]) for rank in missing] if lost else []
+        return [_bare(rank, self._lost[0]) for rank in missing] if self._lost else []
+
+
+def _placed(ranks: list[int], evidence: Evidence) -> str:
+    """Ranks with the hosts where they ran, as far as a supervisor said so: `ranks 8-15 (10.0.0.7)`."""
+    hosts = {process.rank: process.host for facts in evidence.of(InstanceFacts) for process in facts.processes}
+    named = list(dict.fromkeys(host for rank in ranks if (host := hosts.get(rank)) is not None))
+    return ranks_text(ranks) + (f" ({_listed(named)})" if named else "")
 
 
 def _by_source(dumps: list[FlightDump]) -> list[int]:
@@ -186,12 +217,6 @@ def _apart(held: Iterable[_Held], spread_ns: int) -> list[list[_Held]]:
 def _weight(run: list[_Held]) -> int:
     """Ranks in it."""
     return len({dump.rank for held in run for dump in held.dumps})
-
-
-def _overlap(dumps: list[FlightDump], spread_ns: int) -> bool:
-    """Whether any two are of one time."""
-    spans = sorted((int(dump.columns.created_ns.min()), int(dump.columns.created_ns.max())) for dump in dumps)
-    return any(later[0] <= earlier[1] + spread_ns for earlier, later in pairwise(spans))
 
 
 def _emptied(dump: FlightDump) -> FlightDump:

@@ -7,6 +7,9 @@ from rankmuster.model.flight import FlightColumns
 
 SCHEMA = "rankmuster.flight-summary/1"
 
+SUFFIX = ".rfs"
+"""Of a summary's name; what it is, its content says."""
+
 MAX_PATH = 4_096
 """Characters of a path or a message kept; Linux opens no longer path."""
 
