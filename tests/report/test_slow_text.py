@@ -33,6 +33,7 @@ def shown(report: SlowReport, comparison: Comparison | None = None, width: int =
 def test_the_first_line_is_the_answer() -> None:
     text = shown(report_of(late={5: stepped(STEPS, [(0.5, 0.0), (0.5, 12.0)])}))
     assert text.splitlines()[0].startswith("slow: rank 5 comes late (persistent, ")
+    assert "rank 5 in tp1 (ranks 4-7): waiting for it takes" in text
     assert "persistently, since 19:20:0" in text
     assert text.index("LATE RANKS") < text.index("TRANSFER") < text.index("WAITING") < text.index("RANKS BY HOW LONG")
 

@@ -188,13 +188,16 @@ class LateRank:
     """The rank for which a group waits most. `share`: of wall time; `dominance`: of all waiting in the group.
 
     `first`, `last`: unix seconds of the first and the last long wait (as a tail counts them; else of the window).
-    `since`: the change after which it is so, None for since before the window; `until`: the one that ended it.
+    `since`: the change after which it is so, `until`: the one that ended it; None where none stands out.
+    `from_start`: it was so from the window's start, so it began before.
     `share` and the rest are of the part of the window in which it is late. `absent`: members of whom there is no
-    window: one of them may come later still. `elsewhere`: share of the window it spent in operations of other groups.
+    window: one of them may come later still. `elsewhere`: share of the window it spent in operations of other groups,
+    None where no single rank is late.
     """
 
     group: int
     label: str
+    members: tuple[int, ...]
     rank: int
     pattern: Pattern
     share: float
@@ -205,9 +208,10 @@ class LateRank:
     rounds: int
     window: tuple[float, float]
     example: int
-    elsewhere: float
+    elsewhere: float | None
     first: float
     last: float
+    from_start: bool
     since: Change | None = None
     until: Change | None = None
     absent: tuple[int, ...] = ()

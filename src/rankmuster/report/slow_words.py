@@ -42,17 +42,25 @@ def key_text(key: OperationKey) -> str:
     return plain(f"{key.op} {key.size} {key.dtype}")
 
 
+def _group(label: str, members: tuple[int, ...]) -> str:
+    """With its ranks: many groups go by one name."""
+    return f"{plain(label)} (ranks {plain(rank_ranges(members), 80)})"
+
+
 def since_text(late: LateRank) -> str:
     """`since 12:00:03.120Z (#751)`, `from ... to ...`, `all through the window`."""
     if late.pattern is Pattern.TAIL and late.since is None and late.until is None:
         return f"between {clock(late.first)} and {clock(late.last)}"
-    start = f"since {clock(late.since.at)} (#{late.since.seq})" if late.since is not None else "since before the window"
+    if late.since is not None:
+        start = f"since {clock(late.since.at)} (#{late.since.seq})"
+    else:
+        start = "since before the window" if late.from_start else f"first at {clock(late.first)}"
     return f"{start}, until {clock(late.until.at)} (#{late.until.seq})" if late.until is not None else start
 
 
 def late_text(late: LateRank) -> str:
     """One late rank as a sentence without its full stop."""
-    text = f"rank {late.rank} in {plain(late.label)}: waiting for it takes {late.share:.0%} of wall time"
+    text = f"rank {late.rank} in {_group(late.label, late.members)}: waiting for it takes {late.share:.0%} of wall time"
     if late.pattern is Pattern.PERSISTENT:
         text += f", persistently, {since_text(late)}"
     elif late.pattern is Pattern.TAIL:
@@ -62,7 +70,7 @@ def late_text(late: LateRank) -> str:
         f"{late.dominance:.0%} of all waiting in the group, over {late.rounds} collectives"
     )
     if late.pattern is Pattern.VICTIM:
-        text += f"; it spends {late.elsewhere:.0%} in other groups' operations itself, so it is a victim there"
+        text += f"; it spends {late.elsewhere or 0.0:.0%} in other groups' operations itself, so it is a victim there"
     elif late.pattern is Pattern.SEVERAL:
         text += "; no single rank is late"
     elif late.pattern is Pattern.ORDINARY:
@@ -85,7 +93,7 @@ def grown_text(growth: Growth) -> str:
 def group_text(slow: SlowGroup) -> str:
     """One group that is slower than its equals."""
     text = (
-        f"{plain(slow.label)} (ranks {rank_ranges(slow.members)}) {key_text(slow.key)}: median transfer "
+        f"{_group(slow.label, slow.members)} {key_text(slow.key)}: median transfer "
         f"{time_text(slow.median_ms)}, {slow.ratio:.1f} times that of {slow.peers} equal "
         f"{'group' if slow.peers == 1 else 'groups'} ({time_text(slow.peers_ms)}); "
         f"that takes {slow.share:.0%} of wall time"

@@ -49,7 +49,7 @@ def test_a_rank_that_is_always_late_is_persistent_since_before_the_window() -> N
     report = report_of(tensor_parallel(16, 4, steps=STEPS, late={5: 8.0}))
     (late,) = called(report)
     assert (late.rank, late.label, late.pattern) == (5, "tp1", Pattern.PERSISTENT)
-    assert (late.since, late.until, late.absent) == (None, None, ())
+    assert (late.since, late.until, late.absent, late.from_start) == (None, None, (), True)
     assert late.typical_ms == pytest.approx(8.0, abs=0.5)
     assert report.slow == (Slowness.LATE_RANK,)
 
@@ -62,6 +62,7 @@ def test_a_rank_that_became_late_is_persistent_since_then(begins: float) -> None
     assert (found.rank, found.pattern) == (5, Pattern.PERSISTENT)
     assert found.since is not None
     assert found.until is None
+    assert not found.from_start
     # Two collectives of its group a step.
     assert found.since.seq == pytest.approx(2 * begins * STEPS, abs=8)
     assert found.since.grew
@@ -175,7 +176,7 @@ def test_one_dump_of_another_window_costs_its_rank_alone() -> None:
     whole = next(one for one in report.operations if one.label == "default_pg")
     assert whole.collectives == STEPS
     assert 9 not in whole.ranks
-    assert any("another window of rank 9" in note for note in report.notes)
+    assert any("another window than most of rank 9 in 2 groups" in note for note in report.notes)
 
 
 def test_sizes_of_every_kind_do_not_make_thousands_of_operations() -> None:

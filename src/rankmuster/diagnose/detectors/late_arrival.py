@@ -34,18 +34,15 @@ def detect(context: Context) -> list[Finding]:
         return []
     # A rank that waits in another group comes late to this one as a victim of whom it waits for there.
     limits = context.limits
-    roots = [
-        (group, late)
-        for group, late in measured
-        if not comes_from_elsewhere(late.share, elsewhere(context, group, late), limits)
-    ]
-    group, late = max(roots or measured, key=lambda item: item[1].share)
+    ordered = sorted(measured, key=lambda item: -item[1].share)
+    root = next((item for item in ordered if not _comes_from_elsewhere(context, *item)), None)
+    group, late = root or ordered[0]
     evidence = _evidence(context, group, late)
     text = (
         f"{group.label}: waiting for rank {late.rank} takes {late.share:.0%} of wall time over {late.rounds} rounds "
         f"({late.dominance:.0%} of all waiting; typically {late.typical_ms:.1f} ms, at worst {late.worst_ms:.1f} ms)"
     )
-    if not roots:
+    if root is None:
         return [Finding(NAME, Plane.FLIGHT, f"{text}; it waits in other groups itself, as all late ranks do", evidence)]
     pattern = judge(late, limits, disturbed=disturbed(context))
     if pattern is Pattern.SEVERAL:
@@ -55,6 +52,10 @@ def detect(context: Context) -> list[Finding]:
     if pattern is Pattern.TAIL:
         return [_accuse(context, Subkind.TAIL, text + f", in {late.events} single waits", group, late, evidence)]
     return [Finding(NAME, Plane.FLIGHT, f"{text}: within what healthy jobs show", evidence)]
+
+
+def _comes_from_elsewhere(context: Context, group: Group, late: Lateness) -> bool:
+    return comes_from_elsewhere(late.share, elsewhere(context, group, late), context.limits)
 
 
 def _accuse(

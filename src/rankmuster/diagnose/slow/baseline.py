@@ -69,6 +69,8 @@ def add(baseline: Baseline | None, report: SlowReport, *, even_if_slow: bool = F
 def _fit(report: SlowReport, even_if_slow: bool) -> None:
     if report.timing is not Timing.EVENTS or not any(one.transfer is not None for one in report.operations):
         raise BaselineRefused("there are no durations to save: run the instance with TORCH_NCCL_ENABLE_TIMING=1")
+    if not 0 <= report.window[0] < report.window[1]:
+        raise BaselineRefused(f"a window from {report.window[0]} to {report.window[1]} unix seconds is none")
     if report.disturbed or report.only_disturbed:
         raise BaselineRefused("dumps with stacks slowed this window: dump without stacks (TORCH_INCLUDE_STACK_TRACE=0)")
     if report.slow and not even_if_slow:

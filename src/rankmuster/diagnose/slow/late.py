@@ -50,12 +50,15 @@ def of_group(
             since = to_change(begins, mine, rounds.created, rounds.numbers) if begins is not None else None
             until = to_change(ends, mine, rounds.created, rounds.numbers) if ends is not None else None
     first, last = _long_waits(rounds, mine, chosen, context.limits)
-    away = elsewhere(context, matrix.group, chosen)
-    if pattern is not Pattern.SEVERAL and comes_from_elsewhere(chosen.share, away, context.limits):
-        pattern = Pattern.VICTIM
+    away = None
+    if pattern is not Pattern.SEVERAL:
+        away = elsewhere(context, matrix.group, chosen)
+        if comes_from_elsewhere(chosen.share, away, context.limits):
+            pattern = Pattern.VICTIM
     return LateRank(
         group=matrix.group.key,
         label=matrix.group.label,
+        members=matrix.group.members,
         rank=chosen.rank,
         pattern=pattern,
         share=chosen.share,
@@ -69,10 +72,18 @@ def of_group(
         elsewhere=away,
         first=first,
         last=last,
+        from_start=_from_start(rounds, mine, limits),
         since=since,
         until=until,
         absent=(*matrix.absent, *matrix.apart),
     )
+
+
+def _from_start(rounds: Rounds, mine: Floats, limits: SlowLimits) -> bool:
+    """Whether it was waited for at the window's start at least half as much as over all of it."""
+    start, end = float(rounds.created.min()), float(rounds.created.max())
+    first = rounds.created <= start + limits.first_part * (end - start)
+    return float(mine[first].sum()) >= limits.first_part / 2 * float(mine.sum())
 
 
 def _long_waits(rounds: Rounds, mine: Floats, late: Lateness, limits: Thresholds) -> tuple[float, float]:

@@ -38,6 +38,9 @@ class SlowLimits:
     change_ms: float = 0.005
     """... and difference in ms: CUDA events tick in half a microsecond, and kernels of 20 us vary by a few."""
 
+    first_part: float = 0.1
+    """Part of the window that counts as its start when something is said to have begun before it."""
+
     most_changes: int = 3
     """Changes looked for in one series: slow from one time to another are two."""
 

@@ -16,6 +16,10 @@ SPARSE = 64
 captures leave small ones) but damage, and are not counted into an array of that length."""
 
 
+LONGEST_MS = 1e9
+"""Eleven days: what a dump says took longer, or less than nothing, is damage."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupMatrix:
     """`ranks`: those with a row. `absent`: members without any timed roll here. `apart`: members whose dumps reach over
@@ -66,7 +70,7 @@ def build(table: RollTable, group: Group, *, timed: bool = True, strict: bool = 
     sake of the others' columns, and a member without one is no group.
     """
     rolls = {rank: roll for rank in group.members if (roll := table.rolls.get((group.key, rank))) is not None}
-    usable = {rank: _usable(roll, timed) for rank, roll in rolls.items()}
+    usable = {rank: _usable(roll, timed, strict) for rank, roll in rolls.items()}
     if strict and len(rolls) != len(group.members):
         return None
     if not strict:
@@ -100,8 +104,11 @@ def build(table: RollTable, group: Group, *, timed: bool = True, strict: bool = 
     )
 
 
-def _usable(roll: RankRoll, timed: bool) -> Ints:
-    numbers: Ints = roll.seq[roll.finished & np.isfinite(roll.duration_ms)] if timed else roll.seq
+def _usable(roll: RankRoll, timed: bool, strict: bool) -> Ints:
+    if not timed:
+        return roll.seq
+    sound = np.isfinite(roll.duration_ms) if strict else (roll.duration_ms >= 0) & (roll.duration_ms <= LONGEST_MS)
+    numbers: Ints = roll.seq[roll.finished & sound]
     return numbers
 
 

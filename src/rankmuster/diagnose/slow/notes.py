@@ -11,9 +11,6 @@ from rankmuster.model.flight import CallField
 from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.slow import Timing
 
-MOST_GROUPS = 4
-"""Groups named one by one; of a job of thousands the rest is counted."""
-
 _NO_DURATIONS = {
     Timing.HOST: (
         "the dumps hold no durations: set TORCH_NCCL_ENABLE_TIMING=1 to see transfers and who comes late; until then "
@@ -53,17 +50,16 @@ def notes_of(
 
 
 def _of_partial(partial: Sequence[GroupMatrix]) -> list[str]:
+    """One line per reason: a rank without a dump is missing in all its groups."""
     found = []
-    for matrix in partial[:MOST_GROUPS]:
-        words = []
-        if matrix.absent:
-            words.append(f"no window of {ranks_text(matrix.absent)}")
-        if matrix.apart:
-            words.append(f"another window of {ranks_text(matrix.apart)}")
-        missing = "it" if len(matrix.absent) + len(matrix.apart) == 1 else "them"
-        found.append(
-            f"{matrix.group.label}: {' and '.join(words)}; what looks like transfer may be waiting for {missing}"
-        )
-    if len(partial) > MOST_GROUPS:
-        found.append(f"{counted(len(partial) - MOST_GROUPS, 'more group')} with members missing")
+    for words, missing in (
+        ("no window of", [matrix.absent for matrix in partial if matrix.absent]),
+        ("another window than most of", [matrix.apart for matrix in partial if matrix.apart]),
+    ):
+        ranks = {rank for group in missing for rank in group}
+        if ranks:
+            found.append(
+                f"{words} {ranks_text(ranks)} in {counted(len(missing), 'group')}: what looks like transfer there may be "
+                f"waiting for {'it' if len(ranks) == 1 else 'them'}"
+            )
     return found
