@@ -199,3 +199,13 @@ def test_the_report_goes_to_a_file_whole(command: Run, stopped: Path, tmp_path: 
     assert (done.returncode, done.stdout) == (1, "")
     assert "rank 2 has not" in (tmp_path / "report.txt").read_text(encoding="utf-8")
     assert "missing_enter" in done.stderr
+
+
+@pytest.mark.parametrize("width", ["40", "120"])
+def test_numbers_side_by_side(command: Run, stopped: Path, width: str) -> None:
+    done = command("flight", stopped, "--aligned", "--limit", "3", "--width", width)
+    assert "SIDE BY SIDE" in done.stdout
+    assert max(map(len, done.stdout.splitlines()[1:])) <= int(width)
+    value = json.loads(command("flight", stopped, "--aligned", "--limit", "3", "--format", "json").stdout)
+    assert value["aligned"][0]["columns"] == [[2], [0, 1, 3]]
+    assert value["aligned"][0]["rows"][-1]["cells"][0] == {"step": "not_entered", "call": None}

@@ -11,6 +11,7 @@ import typer
 from rankmuster.cli.flight_options import (
     MOST_GROUPS,
     MOST_RECORDS,
+    AlignedToo,
     Differences,
     Entries,
     Form,
@@ -45,6 +46,7 @@ def merge(
     rank: Ranks = None,
     stacks: Stacks = False,
     entries: Entries = False,
+    aligned: AlignedToo = False,
     limit: Limit = MOST_RECORDS,
     previous: Annotated[
         list[str] | None,
@@ -74,6 +76,7 @@ def merge(
         rank,
         stacks=stacks,
         entries=entries,
+        aligned=aligned,
         limit=limit,
         most_groups=most_groups,
         differences=differences,

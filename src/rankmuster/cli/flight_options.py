@@ -40,8 +40,14 @@ Stacks = Annotated[
     bool, typer.Option("--stacks", help="What the culprit's host called last, beside what its victims stand at.")
 ]
 Entries = Annotated[bool, typer.Option("--entries", help="Print the records, with their stacks if --stacks.")]
+AlignedToo = Annotated[
+    bool, typer.Option("--aligned", help="The last numbers of each group told in full, members side by side.")
+]
 Limit = Annotated[
-    int, typer.Option("--limit", metavar="N", min=0, help="Records of each rank, the newest ones; 0: all of them.")
+    int,
+    typer.Option(
+        "--limit", metavar="N", min=0, help="Records of each rank, or numbers side by side, the newest ones; 0: all."
+    ),
 ]
 MostGroups = Annotated[
     int, typer.Option("--groups", metavar="N", min=0, help="Groups told in full; the others are counted.")
@@ -69,6 +75,7 @@ class Asked:
     group: Sequence[str]
     stacks: bool
     entries: bool
+    aligned: bool
     limit: int | None
     most_groups: int
     differences: int
@@ -84,6 +91,7 @@ def asked(
     *,
     stacks: bool,
     entries: bool,
+    aligned: bool,
     limit: int,
     most_groups: int,
     differences: int,
@@ -98,6 +106,7 @@ def asked(
         group=group or (),
         stacks=stacks,
         entries=entries,
+        aligned=aligned,
         limit=limit or None,
         most_groups=most_groups,
         differences=differences,

@@ -14,6 +14,7 @@ from rankmuster.cli.flight_choice import keys_of
 from rankmuster.cli.flight_options import (
     MOST_GROUPS,
     MOST_RECORDS,
+    AlignedToo,
     Asked,
     Differences,
     Entries,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from rankmuster.diagnose.run import Examination
     from rankmuster.evidence.bundle import Evidence
     from rankmuster.model.flight_entry import FlightEntry
-    from rankmuster.model.flight_report import FlightReport
+    from rankmuster.model.flight_report import Aligned, FlightReport
 
 MOST_PRINTED = 5000
 """Records printed on a terminal in all; JSON lines have no bound."""
@@ -59,6 +60,7 @@ def show(
     rank: Ranks = None,
     stacks: Stacks = False,
     entries: Entries = False,
+    aligned: AlignedToo = False,
     limit: Limit = MOST_RECORDS,
     previous: Annotated[
         str,
@@ -98,6 +100,7 @@ def show(
         rank,
         stacks=stacks,
         entries=entries,
+        aligned=aligned,
         limit=limit,
         most_groups=most_groups,
         differences=differences,
@@ -124,10 +127,9 @@ def tell(path: str, evidence: Evidence, earlier: Evidence | None, wanted: Asked)
     with doing(f"reporting on {path}"):
         from rankmuster.diagnose.flight_report.build import flight_report
 
-        report = flight_report(examined, stacks=wanted.stacks and not wanted.entries, examples=wanted.differences)
-    choice = _Choice(
-        wanted.ranks, keys, wanted.stacks, wanted.entries or form is Format.JSONL, wanted.limit, wanted.most_groups
-    )
+        stacks = wanted.stacks and (form is Format.JSON or not wanted.entries)
+        report = flight_report(examined, stacks=stacks, examples=wanted.differences)
+    choice = _Choice(wanted, keys)
     with doing(f"writing the report on {path} as {form.value}"):
         if form is Format.JSONL:
             text = "".join(_lines(examined, choice))
@@ -149,17 +151,10 @@ def tell(path: str, evidence: Evidence, earlier: Evidence | None, wanted: Asked)
 class _Choice:
     """What to show. `limit`: records of each rank, None for all. `keys`: of groups, None for all."""
 
-    def __init__(
-        self,
-        ranks: frozenset[int] | None,
-        keys: frozenset[int] | None,
-        stacks: bool,
-        entries: bool,
-        limit: int | None,
-        most_groups: int,
-    ) -> None:
-        self.ranks, self.keys, self.stacks, self.entries = ranks, keys, stacks, entries
-        self.limit, self.most_groups = limit, most_groups
+    def __init__(self, wanted: Asked, keys: frozenset[int] | None) -> None:
+        self.ranks, self.keys, self.stacks = wanted.ranks, keys, wanted.stacks
+        self.entries = wanted.entries or wanted.form is Format.JSONL
+        self.limit, self.most_groups, self.aligned = wanted.limit, wanted.most_groups, wanted.aligned
 
 
 def _path(given: str, what: str) -> Path:
@@ -242,6 +237,16 @@ def _entries(
         )
 
 
+def _aligned(examined: Examination, report: FlightReport, choice: _Choice) -> list[Aligned]:
+    """The tables of the groups that are told in full."""
+    from rankmuster.diagnose.flight_report.aligned import aligned
+    from rankmuster.report.flight.terminal import told_in_full
+
+    full, _ = told_in_full(report, choice.most_groups, choice.keys)
+    tables = (aligned(examined.context, group, choice.ranks, choice.limit) for group in full)
+    return [table for table in tables if table is not None]
+
+
 def _lines(examined: Examination, choice: _Choice) -> Iterator[str]:
     from rankmuster.report.flight import json_form
 
@@ -254,7 +259,8 @@ def _json(examined: Examination, report: FlightReport, choice: _Choice) -> str:
 
     found = (entry for _, own, _, _ in _entries(examined, choice) for entry in own) if choice.entries else None
     # slow collectives: pass `slow=` what report/slow_json makes of diagnose/slow's report on examined.context
-    return json_form.render(examined.diagnosis.verdict, report, selected=choice.keys, entries=found)
+    aligned = _aligned(examined, report, choice) if choice.aligned else None
+    return json_form.render(examined.diagnosis.verdict, report, selected=choice.keys, entries=found, aligned=aligned)
 
 
 def _terminal(examined: Examination, report: FlightReport, choice: _Choice, *, width: int | None, color: bool) -> str:
@@ -279,7 +285,12 @@ def _terminal(examined: Examination, report: FlightReport, choice: _Choice, *, w
         _print_entries(examined, choice, console)
     else:
         terminal.render(
-            examined.diagnosis.verdict, report, console, most_groups=choice.most_groups, selected=choice.keys
+            examined.diagnosis.verdict,
+            report,
+            console,
+            most_groups=choice.most_groups,
+            selected=choice.keys,
+            aligned=_aligned(examined, report, choice) if choice.aligned else (),
         )
         # slow collectives: render what report/slow_text makes of diagnose/slow's report on examined.context here
     text: str = console.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO above

@@ -334,6 +334,37 @@ class StackReport:
     without: tuple[int, ...]
 
 
+class Step(str, Enum):
+    """What one rank did with one number."""
+
+    FINISHED = "finished"
+    STARTED = "started"
+    ENQUEUED = "enqueued"
+    FAILED = "failed"  # retired and not completed, where completion shows
+    NOT_ENTERED = "-"  # above the last it entered
+    NOT_RECORDED = "no record"  # between its records: captured, or a call without one
+    UNKNOWN = "?"  # below the first that its dump holds
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedRow:
+    """One number. `call`: most members'; `cells`: per column its step, and its own call where that is another."""
+
+    sequence: int
+    call: str
+    cells: tuple[tuple[Step, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """The last numbers of a group side by side. `columns`: ranks that did the same at all of them, the fewest first."""
+
+    group: int  # key
+    label: str
+    columns: tuple[tuple[int, ...], ...]
+    rows: tuple[AlignedRow, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class FlightReport:
     """Groups in order of interest."""

@@ -10,12 +10,13 @@ from typing import Any
 import build_flight as fr
 import pytest
 
+from rankmuster.diagnose.flight_report.aligned import aligned
 from rankmuster.diagnose.flight_report.build import flight_report
 from rankmuster.diagnose.run import examine
 from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.bundle import gather
 from rankmuster.model.fault import FaultClass, Subkind
-from rankmuster.model.flight_report import FlightReport, GapKind, GroupReport, GroupState, Known, Shift
+from rankmuster.model.flight_report import Aligned, FlightReport, GapKind, GroupReport, GroupState, Known, Shift, Step
 
 
 def told(source: fr.World | Mapping[int, Any], *more: Blob, stacks: bool = False, examples: int = 0) -> FlightReport:
@@ -334,3 +335,36 @@ def test_what_a_dump_of_an_unknown_kind_holds_does_not_stop_the_report() -> None
     top = {"version": "9.9", "entries": [{"record_id": 0, "profiling_name": "x:y", "process_group": ["a"], "state": 7}]}
     report = flight_report(examine(gather([Blob("flight/d_rank_0", pickle.dumps(top, protocol=2))])), stacks=True)
     assert report.dumps.entries == 1
+
+
+def side_by_side(world: fr.World | Mapping[int, Any], most: int | None = 6, ranks: Any = None) -> Aligned:
+    tops = fr.dumps(world) if isinstance(world, fr.World) else world
+    examined = examine(gather(fr.blobs(tops)))
+    found = aligned(examined.context, only(flight_report(examined)), ranks, most)
+    assert found is not None
+    return found
+
+
+def test_side_by_side_members_alike_are_one_column_and_the_odd_one_comes_first() -> None:
+    found = side_by_side(fr.one_group(64, stops={2: 30}))
+    assert [len(column) for column in found.columns] == [1, 63]
+    last = found.rows[-1]
+    assert (last.sequence, [step for step, _ in last.cells]) == (38, [Step.NOT_ENTERED, Step.ENQUEUED])
+
+
+def test_side_by_side_shows_the_difference_and_the_odd_call() -> None:
+    found = side_by_side(fr.instead(fr.one_group(4, rounds=400), 1, 30, fr.Call("0", ins=((9,),))), 5)
+    assert [row.sequence for row in found.rows] == [29, 30, 31, 32, 33]
+    assert [other for _, other in found.rows[2].cells] == ["all_reduce of [9] Float", None]
+
+
+def test_side_by_side_what_a_ring_lost_is_unknown_and_what_has_no_record_is_said() -> None:
+    tops = fr.dumps(fr.one_group(2, rounds=20, look=60.0))
+    tops[0]["entries"] = [entry for entry in tops[0]["entries"][10:] if entry["collective_seq_id"] != 15]
+    found = side_by_side(tops, None)
+    steps = {row.sequence: row.cells[0][0] for row in found.rows}
+    assert (steps[5], steps[15], steps[16]) == (Step.UNKNOWN, Step.NOT_RECORDED, Step.FINISHED)
+
+
+def test_side_by_side_of_chosen_ranks() -> None:
+    assert side_by_side(fr.one_group(8, stops={2: 30}), ranks={2, 5}).columns == ((2,), (5,))

@@ -14,6 +14,8 @@
                  "gaps": [{"first", "last", "kind", "ranks"}], "messages": {...} | null, "exchanges": {...} | null,
                  "same_members": [keys], "since": unix seconds | null}],
      "stacks": {"accused": [...], "waiting": [...], "seen": [...], "without": [...]} | null,
+     "aligned": [{"group": key, "columns": [[ranks]], "rows": [{"sequence", "call",
+                  "cells": [{"step", "call"}]}]}] | null,
      "slow": null, "entries": [...] | null}
 
 Groups come in order of interest. Numbers are torch's collective_seq_id, -1 for none; times unix seconds, those of
@@ -28,6 +30,7 @@ from typing import Any
 
 from rankmuster.model.flight_entry import FlightEntry
 from rankmuster.model.flight_report import (
+    Aligned,
     Between,
     CallStack,
     Camp,
@@ -52,6 +55,7 @@ def render(
     selected: frozenset[int] | None = None,
     entries: Iterable[FlightEntry] | None = None,
     slow: dict[str, Any] | None = None,
+    aligned: Iterable[Aligned] | None = None,
 ) -> str:
     """ASCII only, ending with a line break. `selected`: keys of the groups to write, None for all."""
     groups = [_group(group) for group in report.groups if selected is None or group.key in selected]
@@ -63,6 +67,7 @@ def render(
         "groups": groups,
         "stacks": _stacks(report.stacks) if report.stacks is not None else None,
         "slow": slow,
+        "aligned": [_aligned(one) for one in aligned] if aligned is not None else None,
         "entries": [entry_to_plain(entry) for entry in entries] if entries is not None else None,
     }
     return json.dumps(value, indent=1, allow_nan=False) + "\n"
@@ -268,6 +273,21 @@ def _stacks(stacks: StackReport) -> dict[str, Any]:
         "waiting": [_stack(stack) for stack in stacks.waiting],
         "seen": stacks.seen,
         "without": stacks.without,
+    }
+
+
+def _aligned(aligned: Aligned) -> dict[str, Any]:
+    return {
+        "group": aligned.group,
+        "columns": aligned.columns,
+        "rows": [
+            {
+                "sequence": row.sequence,
+                "call": row.call,
+                "cells": [{"step": step.name.lower(), "call": call} for step, call in row.cells],
+            }
+            for row in aligned.rows
+        ],
     }
 
 

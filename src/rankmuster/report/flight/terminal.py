@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from rankmuster.model.fault import Role
-from rankmuster.model.flight_report import Between, DumpsReport, FlightReport, GapKind, GroupReport, GroupState
+from rankmuster.model.flight_report import Aligned, Between, DumpsReport, FlightReport, GapKind, GroupReport, GroupState
 from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.verdict import Verdict
 from rankmuster.report import theme
+from rankmuster.report.flight.aligned import print_aligned
 from rankmuster.report.flight.group import print_group
 from rankmuster.report.flight.stacks import print_stacks
 from rankmuster.report.flight.words import MAX_NAME, SINCE, STATES, counted, range_text, short_ranks
@@ -34,24 +35,11 @@ TELLING = frozenset(
 """States that a reader wants in full."""
 
 
-def render(
-    verdict: Verdict,
-    report: FlightReport,
-    console: Console,
-    *,
-    most_groups: int,
-    selected: frozenset[int] | None = None,
-) -> None:
-    """`most_groups`: told in full at most; `selected`: keys of the groups that were asked for, None for all."""
-    paper = Paper(console)
-    _head(paper, verdict, report)
+def told_in_full(
+    report: FlightReport, most_groups: int, selected: frozenset[int] | None
+) -> tuple[list[GroupReport], list[GroupReport]]:
+    """(groups to tell in full, groups to count), in order of interest; `selected`: see `render`."""
     groups = [group for group in report.groups if selected is None or group.key in selected]
-    labels = {group.key: group.label for group in report.groups}
-    roles = {
-        suspect.rank: suspect.role
-        for suspect in verdict.suspects
-        if suspect.rank is not None and suspect.role in (Role.CULPRIT, Role.SUSPECT)
-    }
     wanted = groups
     if selected is None and len(groups) > FEW:
         # Where each group is held up by another, they tell it together.
@@ -60,13 +48,40 @@ def render(
         ]
     full = wanted[:most_groups]
     told = {group.key for group in full}
+    return full, [group for group in groups if group.key not in told]
+
+
+def render(
+    verdict: Verdict,
+    report: FlightReport,
+    console: Console,
+    *,
+    most_groups: int,
+    selected: frozenset[int] | None = None,
+    aligned: Sequence[Aligned] = (),
+) -> None:
+    """`most_groups`: told in full at most; `selected`: keys of the groups that were asked for, None for all.
+
+    `aligned`: tables of numbers side by side.
+    """
+    paper = Paper(console)
+    _head(paper, verdict, report)
+    full, others = told_in_full(report, most_groups, selected)
+    labels = {group.key: group.label for group in report.groups}
+    roles = {
+        suspect.rank: suspect.role
+        for suspect in verdict.suspects
+        if suspect.rank is not None and suspect.role in (Role.CULPRIT, Role.SUSPECT)
+    }
     if full:
         paper.heading("Groups", f"{len(full)} of {counted(len(report.groups), 'group')} in full")
     for place, group in enumerate(full):
         if place:
             console.print()
         print_group(paper, group, roles, labels)
-    _counted(paper, [group for group in groups if group.key not in told], bool(full))
+    for table in aligned:
+        print_aligned(paper, table)
+    _counted(paper, others, bool(full))
     if report.stacks is not None:
         print_stacks(paper, report.stacks)
     _dumps(paper, report.dumps)
