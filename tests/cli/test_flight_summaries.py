@@ -50,10 +50,11 @@ def nodes(dumps: Path) -> list[Path]:
     return found
 
 
-def summaries(command: Run, nodes: list[Path], where: Path) -> Path:
+def summaries(command: Run, nodes: list[Path], where: Path, named: bool = False) -> Path:
     where.mkdir(exist_ok=True)
     for node in nodes:
-        done = command("flight", "summarize", node, "--host", node.name, "-o", where / f"{node.name}.rfs")
+        host = ("--host", node.name) if named else ()
+        done = command("flight", "summarize", node, *host, "-o", where / f"{node.name}.rfs")
         assert done.returncode == 0, done.stderr
     return where
 
@@ -73,9 +74,17 @@ def test_a_job_by_its_nodes_is_told_as_by_its_dumps(command: Run, dumps: Path, n
     assert through.stdout == direct.stdout
     as_json = command("flight", "merge", folder / "n1.rfs", folder / "n2.rfs", "--format", "json")
     assert verdict(as_json.stdout)["suspects"][0]["rank"] == 2
-    assert "n2/nccl_trace_rank_2" in as_json.stdout
+    assert "/nccl_trace_rank_2" in as_json.stdout
     diagnosed = command("diagnose", folder, "--format", "json")
     assert verdict(diagnosed.stdout)["suspects"] == verdict(as_json.stdout)["suspects"]
+
+
+def test_findings_name_the_node_that_was_told(command: Run, dumps: Path, nodes: list[Path]) -> None:
+    folder = summaries(command, nodes, dumps.parent / "summaries", named=True)
+    assert "culprit rank 2 (host n2)" in command("flight", "merge", folder).stdout
+    found = verdict(command("flight", "merge", folder, "--format", "json").stdout)
+    assert [(one["rank"], one["host"]) for one in found["suspects"] if one["role"] == "culprit"] == [(2, "n2")]
+    assert "n2/nccl_trace_rank_2" in json.dumps(found)
 
 
 def test_options_of_the_report_are_those_of_flight(command: Run, dumps: Path, nodes: list[Path]) -> None:
@@ -184,7 +193,7 @@ def test_summaries_are_not_summarised_again(command: Run, dumps: Path) -> None:
 
 
 def test_one_spoilt_summary_among_several_costs_its_node(command: Run, dumps: Path, nodes: list[Path]) -> None:
-    folder = summaries(command, nodes, dumps.parent / "summaries")
+    folder = summaries(command, nodes, dumps.parent / "summaries", named=True)
     (folder / "n2.rfs").write_bytes((folder / "n2.rfs").read_bytes()[:-10])
     (folder / "n3.rfs").write_bytes(b"")
     done = command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from rankmuster.diagnose.launcher_ranks import on_one_node
@@ -109,9 +109,12 @@ def build(evidence: Evidence, dumps: Iterable[FlightDump], facts: InstanceFacts 
         d.gpu_uuid, d.bus_id, d.pod = process.gpu_uuid, process.bus_id, process.pod
         d.exit_code, d.exited_at, d.has_exit_facts = process.exit_code, process.exited_at, True
     groups: dict[int, tuple[int, ...]] = {}
+    dump_hosts: dict[int, str] = {}
     for dump in dumps:
         if dump.rank is not None:
             draft(dump.rank)
+            if dump.host is not None:
+                dump_hosts[dump.rank] = dump.host
         groups.update((id(group.members), group.members) for group in dump.columns.groups if group.members)
     # Each group stands in as many dumps as it has members, mostly as one object: one look at each is enough.
     for member in {member for members in groups.values() for member in members}:
@@ -132,6 +135,7 @@ def build(evidence: Evidence, dumps: Iterable[FlightDump], facts: InstanceFacts 
     _from_inits(inits, world, drafts, aliases)
     _from_ras(polls, world, drafts)
     _from_supervisor_names(drafts, aliases)
+    _from_dumps(dump_hosts, drafts)
     by_pid: dict[int, list[int]] = defaultdict(list)
     for d in drafts.values():
         if d.pid is not None:
@@ -252,6 +256,14 @@ def _from_supervisor_names(drafts: dict[int, Draft], aliases: dict[str, str]) ->
         if d.host in aliases and aliases[d.host] != d.host:
             d.aliases.add(d.host)
             d.host = aliases[d.host]
+
+
+def _from_dumps(hosts: Mapping[int, str], drafts: dict[int, Draft]) -> None:
+    """Hosts as dumps name them, where nothing else names any: a node's two names would look like two nodes."""
+    if any(d.host is not None for d in drafts.values()):
+        return
+    for rank, host in hosts.items():
+        drafts[rank].host = host
 
 
 def with_rank(dump: FlightDump, rank: int) -> FlightDump:
