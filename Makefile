@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO ?= examples/rank-stops-calling
 PYTEST_ARGS ?= -n auto
 
-.PHONY: all help demo test test-real bench watch-replay check format format-check lint types imports clean
+.PHONY: all help demo test test-real bench bench-quick bench-cases watch-replay check format format-check lint types imports clean
 
 all: $(STAMP) ## make .venv and install the program with its tools
 
@@ -48,7 +48,13 @@ REAL_TESTS := tests/diagnose/test_gloo_dumps.py tests/collect/flight/test_real_d
 test-real: $(VENV)/.real ## run the tests with real torch processes (CPU, gloo), py-spy, an S3 server and Prometheus
 	$(BIN)/pytest $(PYTEST_ARGS) $(REAL_TESTS)
 
-bench: $(STAMP) ## time and memory of the command per case
+bench: $(STAMP) ## Flight Recorder dumps: time, memory, growth, who is right; writes benchmarks/RESULTS.md (about 20 minutes)
+	$(BIN)/python benchmarks/flight_bench.py --output benchmarks/RESULTS.md
+
+bench-quick: $(STAMP) ## the same on small jobs and a part of the grid, printed only (a few minutes)
+	$(BIN)/python benchmarks/flight_bench.py --quick
+
+bench-cases: $(STAMP) ## time and memory of the command per case
 	$(BIN)/python benchmarks/diagnose_cases.py
 
 watch-replay: $(STAMP) ## replay synthetic hours, stops and the cases through the watch (about 15 minutes)
