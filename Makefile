@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO ?= examples/rank-stops-calling
 PYTEST_ARGS ?= -n auto
 
-.PHONY: all help demo test test-real bench bench-quick bench-cases watch-replay check format format-check lint types imports clean
+.PHONY: all help demo test test-real bench bench-quick bench-cases fuzz watch-replay check format format-check lint types imports clean
 
 all: $(STAMP) ## make .venv and install the program with its tools
 
@@ -47,6 +47,9 @@ REAL_TESTS := tests/diagnose/test_gloo_dumps.py tests/collect/flight/test_real_d
 
 test-real: $(VENV)/.real ## run the tests with real torch processes (CPU, gloo), py-spy, an S3 server and Prometheus
 	$(BIN)/pytest $(PYTEST_ARGS) $(REAL_TESTS)
+
+fuzz: $(STAMP) ## changed and damaged dumps through all readers, with sanitizers (5 minutes; needs a C compiler)
+	$(BIN)/python tools/fuzz_flight.py --seconds 300 --sanitize
 
 bench: $(STAMP) ## Flight Recorder dumps: time, memory, growth, who is right; writes benchmarks/RESULTS.md (about 20 minutes)
 	$(BIN)/python benchmarks/flight_bench.py --output benchmarks/RESULTS.md

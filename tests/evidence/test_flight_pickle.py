@@ -10,20 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flight_readers import NAME, read
 from flight_sample import JSON, PICKLE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankmuster.evidence import flight_json, flight_pickle
-from rankmuster.evidence.blob import Blob, Reading
+from rankmuster.evidence.blob import Blob
 from rankmuster.model.flight import FlightDump
 from rankmuster.model.problem import ProblemKind
-
-NAME = "flight/nccl_trace_rank_3"
-
-
-def read(data: bytes) -> Reading:
-    return flight_pickle.read(Blob(NAME, data))
 
 
 def dump(data: bytes) -> FlightDump:

@@ -53,16 +53,29 @@ def _skip(text: str, position: int) -> int:
     return position
 
 
+def _fast(data: bytes) -> Any:
+    """The document, or None where it is none, or one that only the standard library takes (NaN, lone surrogates)."""
+    import msgspec  # not needed by a watch, which reads no dumps
+
+    try:
+        return msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        return None
+
+
 def read(blob: Blob) -> Reading:
     """One FlightDump; a cut file gives the entries that stand whole."""
-    text = blob.data.decode("utf-8-sig", errors="replace")
     damage = None
-    try:
-        top = json.loads(text)
-        entries = top.get("entries") if isinstance(top, Mapping) else None
-    except (json.JSONDecodeError, RecursionError, ValueError) as error:
-        damage = f"broken JSON ({str(error)[:120]})"
-        top, entries = _partial(text)
+    top = _fast(blob.data)
+    entries = top.get("entries") if isinstance(top, Mapping) else None
+    if top is None:
+        text = blob.data.decode("utf-8-sig", errors="replace")
+        try:
+            top = json.loads(text)
+            entries = top.get("entries") if isinstance(top, Mapping) else None
+        except (json.JSONDecodeError, RecursionError, ValueError) as error:
+            damage = f"broken JSON ({str(error)[:120]})"
+            top, entries = _partial(text)
     if not looks_like_dump(top):
         message = f"looks like a Flight Recorder dump and is none: {damage or 'no version with pg_config or entries'}"
         return Reading((), (Problem(ProblemKind.DAMAGED, blob.path, message),), 1)
