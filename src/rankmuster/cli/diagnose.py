@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.cli.gc_off import gc_off
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import say, write_file, write_stdout
 from rankmuster.cli.status import CommandError, doing
@@ -62,7 +63,8 @@ def diagnose(
     if not given:
         raise CommandError("PATH is empty (a variable that is not set?); name a folder of evidence, or . for this one")
     path = Path(given)
-    verdict, job = _verdict_of(path)
+    with gc_off():
+        verdict, job = _verdict_of(path)
     with doing(f"writing the verdict on {path} as {form.value}"):
         text = _render(form, verdict, job, width=width, color=_color_wanted(no_color, output))
     if output is None or str(output) == "-":
@@ -76,21 +78,13 @@ def diagnose(
 
 def _verdict_of(path: Path) -> tuple[Verdict, Job]:
     with doing("loading the program"):
-        from rankmuster.diagnose.run import MixedInstances
-        from rankmuster.diagnose.run import diagnose as decide
-        from rankmuster.evidence.bundle import load
-        from rankmuster.evidence.folder import EvidenceError
-
-    with doing(f"reading the evidence in {path}"):
-        try:
-            evidence = load(path)
-        except EvidenceError as error:
-            raise CommandError(str(error)) from error
-        except OSError as error:
-            raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
+        from rankmuster.cli.reading import read
+    evidence, rows = read(path)
     with doing(f"diagnosing {path}"):
+        from rankmuster.diagnose.run import MixedInstances, examine
+
         try:
-            diagnosis = decide(evidence)
+            diagnosis = examine(evidence, rows=rows).diagnosis
         except MixedInstances as error:
             raise CommandError(str(error)) from error
     return diagnosis.verdict, diagnosis.job

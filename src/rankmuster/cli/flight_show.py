@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,13 +37,22 @@ from rankmuster.cli.status import CommandError, doing
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from rankmuster.diagnose.flight_rows import FlightRows
     from rankmuster.diagnose.run import Examination
     from rankmuster.evidence.bundle import Evidence
+    from rankmuster.model.flight import FlightDump
     from rankmuster.model.flight_entry import FlightEntry
     from rankmuster.model.flight_report import Aligned, FlightReport
 
 MOST_PRINTED = 5000
 """Records printed on a terminal in all; JSON lines have no bound."""
+
+AFTERWARDS = (
+    "rankmuster.diagnose.flight_report.build",
+    "rankmuster.report.flight.terminal",
+    "rich.console",
+)
+"""Modules that the report needs when the dumps have been read."""
 
 WHENCE = (
     "torch writes dumps when its watchdog times out (TORCH_FR_BUFFER_SIZE above 0, TORCH_NCCL_DUMP_ON_TIMEOUT=1) to "
@@ -111,17 +120,25 @@ def show(
     )
     path, before = _path(given, "FOLDER"), _path(previous, "--previous") if previous else None
     with gc_off():
-        evidence = _dumps_in(path, prefix, replica_size)
-        earlier = _read(before, prefix, replica_size) if before is not None else None
-        return tell(str(path), evidence, earlier, wanted)
+        evidence, rows = _dumps_in(path, prefix, replica_size)
+        earlier = _read(before, prefix, replica_size)[0] if before is not None else None
+        return tell(str(path), evidence, earlier, wanted, rows)
 
 
-def tell(path: str, evidence: Evidence, earlier: Evidence | None, wanted: Asked) -> int:
+def tell(
+    path: str,
+    evidence: Evidence,
+    earlier: Evidence | None,
+    wanted: Asked,
+    rows: Mapping[FlightDump, FlightRows] | None = None,
+) -> int:
     """Diagnoses a set of dumps and writes the report on it. `path`: what it is called. Returns the exit status.
+
+    `rows`: those of its dumps, where they have been told apart already.
 
     Raises CommandError.
     """
-    examined = _examined(path, evidence, earlier)
+    examined = _examined(path, evidence, earlier, rows)
     keys = keys_of(wanted.group, wanted.ranks, examined.context.table.groups)
     form, output = wanted.form, wanted.output
     with doing(f"reporting on {path}"):
@@ -165,15 +182,15 @@ def _path(given: str, what: str) -> Path:
     return Path(given)
 
 
-def _dumps_in(path: Path, prefix: str, replica_size: int | None) -> Evidence:
+def _dumps_in(path: Path, prefix: str, replica_size: int | None) -> tuple[Evidence, dict[FlightDump, FlightRows]]:
     """The evidence. Raises CommandError where it holds no dump, with what it holds instead."""
     from rankmuster.model.flight import FlightDump
 
-    evidence = _read(path, prefix, replica_size)
+    evidence, rows = _read(path, prefix, replica_size)
     if not evidence.of(FlightDump):
         what = f"no Flight Recorder dump whose name holds {prefix}" if prefix else "no Flight Recorder dump"
         raise CommandError(f"{path} holds {what}{_instead(evidence)}; {WHENCE}")
-    return evidence
+    return evidence, rows
 
 
 def _instead(evidence: Evidence) -> str:
@@ -189,31 +206,28 @@ def _instead(evidence: Evidence) -> str:
     return text
 
 
-def _read(path: Path, prefix: str, replica_size: int | None) -> Evidence:
+def _read(path: Path, prefix: str, replica_size: int | None) -> tuple[Evidence, dict[FlightDump, FlightRows]]:
     with doing("loading the program"):
-        from rankmuster.cli.workers import each_on_all_cores
+        from rankmuster.cli.reading import read
+    evidence, rows = read(path, *AFTERWARDS)
+    if prefix or replica_size is not None:
         from rankmuster.diagnose.flight_report import given as as_given
-        from rankmuster.evidence.bundle import load
-        from rankmuster.evidence.folder import EvidenceError
 
-    with doing(f"reading the evidence in {path}"):
-        try:
-            evidence = load(path, each_on_all_cores())
-        except EvidenceError as error:
-            raise CommandError(str(error)) from error
-        except OSError as error:
-            raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
         if prefix:
             evidence = as_given.of_prefix(evidence, prefix)
-        return as_given.of_replicas(evidence, replica_size) if replica_size is not None else evidence
+        if replica_size is not None:
+            evidence = as_given.of_replicas(evidence, replica_size)
+    return evidence, rows
 
 
-def _examined(path: str, evidence: Evidence, earlier: Evidence | None) -> Examination:
+def _examined(
+    path: str, evidence: Evidence, earlier: Evidence | None, rows: Mapping[FlightDump, FlightRows] | None
+) -> Examination:
     with doing(f"diagnosing {path}"):
         from rankmuster.diagnose.run import MixedInstances, examine
 
         try:
-            return examine(evidence, earlier=earlier)
+            return examine(evidence, earlier=earlier, rows=rows)
         except MixedInstances as error:
             raise CommandError(str(error)) from error
 

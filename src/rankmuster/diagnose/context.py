@@ -114,8 +114,16 @@ class Context:
         return any(facts.in_motion for facts in self.dump_facts.values() if not facts.stale)
 
 
-def build(evidence: Evidence, limits: Thresholds, earlier: Evidence | None = None) -> Context:
-    """Aligns all evidence (DESIGN, "Align"). `earlier`: dumps of the same job that were taken before these."""
+def build(
+    evidence: Evidence,
+    limits: Thresholds,
+    earlier: Evidence | None = None,
+    known: Mapping[FlightDump, FlightRows] | None = None,
+) -> Context:
+    """Aligns all evidence (DESIGN, "Align"). `earlier`: dumps of the same job that were taken before these.
+
+    `known`: the rows of dumps that have been told apart already.
+    """
     evidence, before_start = bygone.set_aside(evidence)
     facts = _facts(evidence.of(InstanceFacts))
     manifests = evidence.of(ManifestFacts)
@@ -123,7 +131,7 @@ def build(evidence: Evidence, limits: Thresholds, earlier: Evidence | None = Non
     choice = dump_choice.choose(dumps, looks.noted(manifests), limits)
     newest = choice.newest
     roster = lookup.build(evidence, newest.values(), facts)
-    rows = {rank: rows_of(dump) for rank, dump in sorted(newest.items())}
+    rows = {rank: (known or {}).get(dump) or rows_of(dump) for rank, dump in sorted(newest.items())}
     notices = looks.notices_by_rank(evidence.of(DumpNotice))
     clock = _clock(evidence, facts, rows, notices)
     between = _between(choice.newest, earlier, evidence, limits) if earlier is not None else None
