@@ -185,9 +185,9 @@ class Thresholds:
     """Collective calls that must agree before a difference in a call log is taken as one of order, not of alignment."""
 
     lost_dump_chance: float = 0.05
-    """Chance that the one dump that got lost of a whole job is that of a member of the group that stands, up to which its
-    rank is convicted for it: members over ranks. A lost file is as likely anybody's, so that above it an innocent's lost
-    dump beside a lost path explains the same; 0.05 is the customary level of a test."""
+    """Chance that the one dump that got lost of a whole job is that of a member of the group that stands, up to which
+    its rank is convicted for it: members over ranks. A lost file is as likely anybody's, so that above it an innocent's
+    lost dump beside a lost path explains the same; 0.05 is the customary level of a test."""
 
 
 DEFAULTS = Thresholds()
