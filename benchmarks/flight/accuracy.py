@@ -153,4 +153,4 @@ def truth_of_case(told: dict[str, object]) -> Truth:
     classes = told.get("accept_class", [])
     is_fault = "healthy" not in classes and classes != ["inconclusive"]  # type: ignore[operator]
     silent = "culprits" not in told or not culprits
-    return Truth("captured", culprits, silent, False, is_fault, is_fault, (), (), (), "", 0)
+    return Truth("captured", culprits, silent, False, is_fault, is_fault, (), (), (), (), "", 0)

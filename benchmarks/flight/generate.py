@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     defaults = Settings()
     for name in ("tp", "pp", "dp", "ep", "layers", "entries", "frames", "ahead", "timeout_ms", "ranks_per_host"):
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=getattr(defaults, name))
-    for name in ("missing", "stale", "damaged", "seed"):
+    for name in ("missing", "stale", "damaged", "older", "seed"):
         parser.add_argument(f"--{name}", type=int, default=getattr(defaults, name))
     parser.add_argument("--steps", type=int, default=None)
     parser.add_argument("--version", default=defaults.version)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from benchmarks.flight import edits, programs
-from benchmarks.flight.settings import SLOW_KINDS, Fault, FaultKind, Form, Look, Settings, Style, Where
+from benchmarks.flight.settings import SLOW_KINDS, Backend, Fault, FaultKind, Form, Look, Settings, Style, Where
 
 LAYOUTS: dict[str, Settings] = {
     "tp8": Settings(tp=8, style=Style.SGLANG),
@@ -19,6 +19,16 @@ LAYOUTS: dict[str, Settings] = {
     "dp8 ep8": Settings(tp=1, dp=8, ep=8, style=Style.VLLM),
 }
 RING, UNWRAPPED = 300, 2000
+
+EVENTLESS_KINDS = (
+    FaultKind.HOST_STOP,
+    FaultKind.DEAD,
+    FaultKind.WRONG_OP,
+    FaultKind.WRONG_SIZE,
+    FaultKind.SKIP,
+    FaultKind.TRANSPORT,
+)
+"""Faults that also happen on backends without events, of which only `retired` tells that a call has ended."""
 
 STOPS = tuple(kind for kind in FaultKind if kind not in (FaultKind.NONE, *SLOW_KINDS))
 
@@ -98,6 +108,14 @@ def _shapes(base: Settings, kind: FaultKind) -> Iterator[tuple[str, Settings]]:
         yield "one stale, bare", replace(plain, stale=1, look_times=False)
         yield "one damaged", replace(plain, damaged=1)
         yield "one damaged, bare", replace(plain, damaged=1, look_times=False, timing=True)
+        yield "one older", replace(plain, older=1)
+        yield "one older, bare", replace(plain, older=1, look_times=False)
+        yield "a quarter older, bare, timing", replace(plain, older=bare, look_times=False, timing=True)
+    yield "ring shorter than what is ahead", replace(plain, entries=100, ahead=160)
+    if kind in EVENTLESS_KINDS:
+        yield "gloo", replace(plain, backend=Backend.GLOO)
+        yield "gloo, bare", replace(plain, backend=Backend.GLOO, look_times=False)
+        yield "nccl2", replace(plain, backend=Backend.NCCL2)
     if kind not in (FaultKind.UNEVEN, FaultKind.UNEVEN_PAIR):
         yield "active entries only", replace(plain, only_active=True)
 
@@ -123,6 +141,10 @@ def _moving(plain: Settings, kind: FaultKind) -> Iterator[tuple[str, Settings]]:
             yield f"{name}, stale", replace(base, stale=1)
             yield f"{name}, stale, bare", replace(base, stale=1, look_times=False, timing=True)
             yield f"{name}, damaged", replace(base, damaged=1)
+            yield f"{name}, older", replace(base, older=1)
+            yield f"{name}, older, bare", replace(base, older=max(1, plain.ranks // 4), look_times=False)
+        yield f"{name}, gloo", replace(base, backend=Backend.GLOO)
+        yield f"{name}, nccl2", replace(base, backend=Backend.NCCL2)
         yield f"{name}, active entries only", replace(base, only_active=True)
     if kind is FaultKind.NONE:
         idle = replace(plain, look=Look.IDLE, look_spread_s=1.0)

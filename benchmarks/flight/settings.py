@@ -123,6 +123,7 @@ class Settings:
     missing: int = 0  # dumps of innocent ranks that nobody has
     stale: int = 0  # dumps of innocent ranks that are of an earlier run
     damaged: int = 0  # dumps of innocent ranks that end early
+    older: int = 0  # dumps of innocent ranks that were taken earlier in the same run
     seed: int = 0
 
     @property

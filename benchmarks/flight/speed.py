@@ -80,9 +80,8 @@ def beside(ranks: int, torch: Path | None, say: Callable[[str], None]) -> None:
 def growth(sizes: list[int], say: Callable[[str], None]) -> None:
     """Time and memory of the command by ranks, with a straight line through them."""
     seconds, peaks = [], []
-    say(
-        "| ranks | MB of dumps | seconds | ms per rank | CPU seconds | CPU ms per rank | peak MB | KB per rank |\n|---|---|---|---|---|---|---|---|"
-    )
+    say("| ranks | MB of dumps | seconds | ms per rank | CPU seconds | CPU ms per rank | peak MB | KB per rank |")
+    say("|---" * 8 + "|")
     for ranks in sizes:
         with dumps_of(ranks) as (folder, total):
             cost = measure(command(folder), 3 if ranks <= 1024 else 1)

@@ -41,6 +41,7 @@ class Truth:
     missing: tuple[int, ...]
     stale: tuple[int, ...]
     damaged: tuple[int, ...]
+    older: tuple[int, ...]
     group: str
     group_size: int
 
@@ -49,8 +50,15 @@ class Truth:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
-def of(job: Settings, plan: Plan, missing: tuple[int, ...], stale: tuple[int, ...], damaged: tuple[int, ...]) -> Truth:
-    """The truth about a job whose innocent ranks `missing`, `stale` and `damaged` left no, old or half a dump."""
+def of(
+    job: Settings,
+    plan: Plan,
+    missing: tuple[int, ...],
+    stale: tuple[int, ...],
+    damaged: tuple[int, ...],
+    older: tuple[int, ...],
+) -> Truth:
+    """The truth about a job whose innocent ranks left no dump, one of another run, half of one, or an earlier one."""
     kind = job.fault.kind
     rank = plan.at[0] if plan.at is not None else -1
     size = 0
@@ -60,7 +68,7 @@ def of(job: Settings, plan: Plan, missing: tuple[int, ...], stale: tuple[int, ..
         members = own.members if own is not None else ()
         size = len(members)
     nobody = kind in (FaultKind.NONE, FaultKind.TRANSPORT)
-    unseen = {*missing, *stale, *damaged} & set(members)
+    unseen = {*missing, *stale, *damaged, *older} & set(members)
     silent = nobody or kind in _BETWEEN_TWO or kind in SLOW_KINDS
     silent |= kind in _NEEDS_MAJORITY and (size - len(unseen) < 3 or job.tp < 3)
     silent |= kind is FaultKind.DEAD and (bool(unseen) or size < 3)
@@ -79,6 +87,7 @@ def of(job: Settings, plan: Plan, missing: tuple[int, ...], stale: tuple[int, ..
         missing=missing,
         stale=stale,
         damaged=damaged,
+        older=older,
         group=plan.group.name,
         group_size=size,
     )

@@ -92,9 +92,8 @@ def make(job: Settings) -> World:
     _stands_as_meant(job, played)
     messages = job.has_events or job.backend.value == "nccl2"
     numbered = tuple(numbering.number(one, own_plan.calls, messages=messages) for one in own_plan.programs)
-    missing, stale, damaged = _unlucky(job, own_plan)
-    told = truth.of(job, own_plan, missing, stale, damaged)
-    return World(job, own_plan, played, numbered, _looks(job, played), told)
+    told = truth.of(job, own_plan, *_unlucky(job, own_plan))
+    return World(job, own_plan, played, numbered, _looks(job, played, told.older), told)
 
 
 def _stands_as_meant(job: Settings, played: play.Played) -> None:
@@ -106,7 +105,7 @@ def _stands_as_meant(job: Settings, played: play.Played) -> None:
         raise ValueError(f"a job that stands still cannot be looked at as {job.look.value}")
 
 
-def _looks(job: Settings, played: play.Played) -> NDArray[np.int64]:
+def _looks(job: Settings, played: play.Played, older: tuple[int, ...]) -> NDArray[np.int64]:
     draw = np.random.default_rng([job.seed, 3])
     happened = [table[table != play.NEVER] for table in (played.enqueued, played.finished)]
     if job.look is Look.HUNG:
@@ -119,18 +118,28 @@ def _looks(job: Settings, played: play.Played) -> NDArray[np.int64]:
         end = int(played.enqueued[own, played.lengths - 1].min())
         base = int(end * draw.uniform(0.72, 0.9))
     spread = min(job.look_spread_s * 1e6, base * 0.6)
-    return base - draw.integers(0, max(1, int(spread)), job.ranks)
+    looks = base - draw.integers(0, max(1, int(spread)), job.ranks)
+    for rank in older:
+        # Somebody asked for a dump while all was well, and this rank did not write another.
+        looks[rank] = int(
+            int(played.enqueued[rank][played.enqueued[rank] != play.NEVER].max()) * draw.uniform(0.4, 0.95)
+        )
+    return looks
 
 
-def _unlucky(job: Settings, own_plan: plan.Plan) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+def _unlucky(job: Settings, own_plan: plan.Plan) -> tuple[tuple[int, ...], ...]:
+    """The innocent ranks whose dumps are missing, stale, damaged, older."""
     guilty = own_plan.at[0] if own_plan.at is not None else -1
     innocent = [rank for rank in range(job.ranks) if rank != guilty]
     random.Random(f"unlucky {job.seed}").shuffle(innocent)
-    first, second = job.missing, job.missing + job.stale
-    third = second + job.damaged
-    if third > len(innocent):
-        raise ValueError(f"{third} innocent ranks are to have no good dump, and there are {len(innocent)}")
-    return tuple(sorted(innocent[:first])), tuple(sorted(innocent[first:second])), tuple(sorted(innocent[second:third]))
+    counts = (job.missing, job.stale, job.damaged, job.older)
+    if sum(counts) > len(innocent):
+        raise ValueError(f"{sum(counts)} innocent ranks are to have no good dump, and there are {len(innocent)}")
+    found = []
+    for count in counts:
+        found.append(tuple(sorted(innocent[:count])))
+        del innocent[:count]
+    return tuple(found)
 
 
 def _days_earlier(held: recorder.Held) -> recorder.Held:

@@ -145,7 +145,7 @@ def test_every_kind_has_points_in_the_grid() -> None:
 
 
 def truth(culprits: tuple[int, ...], *, silent: bool = False, fault: bool = True) -> Truth:
-    return Truth("x", culprits, silent, False, fault, fault, (), (), (), "TP", 4)
+    return Truth("x", culprits, silent, False, fault, fault, (), (), (), (), "TP", 4)
 
 
 @pytest.mark.parametrize(
