@@ -43,9 +43,13 @@ class SavedWindow:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Schema `rankmuster.flight-baseline/1`. `grid`: the probabilities of all samples."""
+    """Schema `rankmuster.flight-baseline/1`. `grid`: the probabilities of all samples.
+
+    `disturbed`: its windows may be slowed by dumps with stacks: they compare with such alone, and provisionally.
+    """
 
     schema: str
+    disturbed: bool
     surroundings: Surroundings
     grid: tuple[float, ...]
     windows: tuple[SavedWindow, ...]

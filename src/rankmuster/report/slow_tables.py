@@ -16,6 +16,9 @@ from rankmuster.report.slow_words import WORTH_TELLING, bytes_text, key_text, ti
 MAX_ROWS = 20
 """Rows of one table; JSON and parquet have all."""
 
+LEAST_RANKS = 5
+"""Ranks shown even where nobody waits for them for any time worth telling."""
+
 WIDE = 132
 """Columns of a terminal from which tables have all of theirs; on narrower ones they keep the middle, the tail and the
 worst, so that the words in them stay words."""
@@ -109,9 +112,10 @@ def ranks(paper: Paper, report: SlowReport) -> None:
     if not len(shown):
         return
     shown = shown[np.argsort(-table.waited_s[shown], kind="stable")]
+    much = max(LEAST_RANKS, int((table.waited_s[shown] >= WORTH_TELLING * report.seconds).sum()))
     patterns = {(one.group, one.rank): one.pattern.value for one in report.late if one.share >= WORTH_TELLING}
     rows = []
-    for row in shown[:MAX_ROWS].tolist():
+    for row in shown[: min(much, MAX_ROWS)].tolist():
         operation, rank, count = report.operations[int(table.operation[row])], int(table.rank[row]), table.count[row]
         duration = distribution(int(count), table.duration[row])
         behind = distribution(int(count), table.behind[row])
@@ -135,7 +139,7 @@ def ranks(paper: Paper, report: SlowReport) -> None:
     )
     names = ("rank", "group", "operation", "late", "waited", "last", "behind p50", "behind p99", "behind max")
     _table(paper, (*names, "duration p50", "duration p99", "duration max"), rows, left=4)
-    _more(paper, len(shown))
+    _more(paper, len(shown), len(rows))
 
 
 def skew(paper: Paper, skews: Sequence[HostSkew]) -> None:
@@ -197,6 +201,6 @@ def _table(paper: Paper, names: Sequence[str], rows: Iterable[Sequence[str]], le
     paper.table(table)
 
 
-def _more(paper: Paper, rows: int) -> None:
-    if rows > MAX_ROWS:
-        paper.line(paper.text(f"and {rows - MAX_ROWS} more; JSON and parquet have them", "dim"), indent=2)
+def _more(paper: Paper, rows: int, shown: int = MAX_ROWS) -> None:
+    if rows > shown:
+        paper.line(paper.text(f"and {rows - shown} more; JSON and parquet have them", "dim"), indent=2)

@@ -156,3 +156,17 @@ def test_what_has_no_history_and_what_did_not_run_are_told() -> None:
     assert [one.size for one in comparison.new] == ["32 x 4096"]
     assert [one.size for one in comparison.gone] == ["16 x 4096", "16 x 8000"]
     assert [one.key.role for one in comparison.compared] == ["default_pg"]
+
+
+def test_windows_slowed_by_dumps_with_stacks_compare_with_such_alone() -> None:
+    clean, slowed = report_of(0), replace(report_of(1), disturbed=True)
+    assert any("TORCH_INCLUDE_STACK_TRACE=0" in reason for reason in compare(add(None, clean), slowed).differs)
+    with pytest.raises(BaselineRefused, match="dumps with stacks"):
+        add(add(None, slowed), clean)
+    baseline = None
+    for day in range(4):
+        baseline = add(baseline, replace(report_of(day), disturbed=True))
+    assert baseline is not None
+    comparison = compare(baseline, replace(report_of(9), disturbed=True))
+    assert comparison.differs == ()
+    assert comparison.provisional

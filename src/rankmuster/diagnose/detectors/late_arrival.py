@@ -18,6 +18,7 @@ from rankmuster.diagnose.slow.matrix import build
 from rankmuster.diagnose.slow.pattern import comes_from_elsewhere, judge
 from rankmuster.diagnose.spin import picture
 from rankmuster.model.fault import Confidence, Scope, Subkind
+from rankmuster.model.flight import Flags
 from rankmuster.model.job import Group
 from rankmuster.model.plane import Plane
 from rankmuster.model.slow import Pattern
@@ -27,8 +28,11 @@ NAME = "late-arrival"
 
 def detect(context: Context) -> list[Finding]:
     """The latest rank of all groups, if it takes enough time; a note of the share otherwise."""
+    symmetric, end = symmetric_mask(context.table), before_stack_dumps(context)
     measured = [
-        (group, lateness) for group in context.table.groups if (lateness := _measure(context, group)) is not None
+        (group, lateness)
+        for group in context.table.groups
+        if (lateness := _measure(context, group, symmetric, end)) is not None
     ]
     if not measured:
         return []
@@ -112,12 +116,12 @@ def _while_serving(context: Context) -> dict[int, float]:
     return found
 
 
-def _measure(context: Context, group: Group) -> Lateness | None:
+def _measure(context: Context, group: Group, symmetric: Flags, end: float) -> Lateness | None:
+    """Of what was enqueued before `end`, unix seconds."""
     matrix = build(context.table, group, strict=True)
     if matrix is None or len(matrix.numbers) < context.limits.late_rounds:
         return None
-    early = matrix.only(matrix.created < before_stack_dumps(context))
-    return measure(rounds_of(early, symmetric_mask(context.table)), context.limits)
+    return measure(rounds_of(matrix.only(matrix.created < end), symmetric), context.limits)
 
 
 def _evidence(context: Context, group: Group, late: Lateness) -> tuple[str, ...]:

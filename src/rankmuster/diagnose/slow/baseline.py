@@ -39,7 +39,7 @@ def add(baseline: Baseline | None, report: SlowReport, *, even_if_slow: bool = F
     """
     _fit(report, even_if_slow)
     if baseline is not None:
-        differing = differences(baseline.surroundings, report.surroundings)
+        differing = unlike(baseline, report)
         if differing:
             raise BaselineRefused(f"this is not what the baseline is of: {'; '.join(differing)}; begin a new one")
         for window in baseline.windows:
@@ -59,6 +59,7 @@ def add(baseline: Baseline | None, report: SlowReport, *, even_if_slow: bool = F
     saved = SavedWindow(report.window[0], report.window[1], waited)
     return Baseline(
         schema=SCHEMA,
+        disturbed=is_disturbed(report),
         surroundings=_known(baseline.surroundings, report.surroundings) if baseline else report.surroundings,
         grid=GRID,
         windows=(*windows, saved)[-MOST_WINDOWS:],
@@ -71,8 +72,6 @@ def _fit(report: SlowReport, even_if_slow: bool) -> None:
         raise BaselineRefused("there are no durations to save: run the instance with TORCH_NCCL_ENABLE_TIMING=1")
     if not 0 <= report.window[0] < report.window[1]:
         raise BaselineRefused(f"a window from {report.window[0]} to {report.window[1]} unix seconds is none")
-    if report.disturbed or report.only_disturbed:
-        raise BaselineRefused("dumps with stacks slowed this window: dump without stacks (TORCH_INCLUDE_STACK_TRACE=0)")
     if report.slow and not even_if_slow:
         late = [one.rank for one in report.late if one.pattern in (Pattern.PERSISTENT, Pattern.TAIL)]
         what = f"{ranks_text(late)} late" if late else "transfers slow"
@@ -133,6 +132,20 @@ def waited_for(report: SlowReport) -> dict[int, float]:
     for (_, rank), waited in zip(distinct.tolist(), seconds.tolist(), strict=True):
         found[rank] = max(found.get(rank, 0.0), waited / report.seconds)
     return found
+
+
+def is_disturbed(report: SlowReport) -> bool:
+    """Whether dumps with stacks may have slowed all of the window."""
+    return report.disturbed or report.only_disturbed
+
+
+def unlike(baseline: Baseline, report: SlowReport) -> tuple[str, ...]:
+    """Why the two are not compared; empty where they can be."""
+    found = differences(baseline.surroundings, report.surroundings)
+    if baseline.disturbed == is_disturbed(report):
+        return found
+    which = "those of the baseline, not this one" if baseline.disturbed else "this window, not those of the baseline"
+    return (*found, f"dumps with stacks slowed {which}: dump without them each time (TORCH_INCLUDE_STACK_TRACE=0)")
 
 
 def differences(before: Surroundings, now: Surroundings) -> tuple[str, ...]:

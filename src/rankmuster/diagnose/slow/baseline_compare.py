@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rankmuster.diagnose.slow.baseline import by_kind, differences, sample, unsaid, waited_for
+from rankmuster.diagnose.slow.baseline import by_kind, sample, unlike, unsaid, waited_for
 from rankmuster.model.flight import Floats
 from rankmuster.model.slow import GRID, Operation, OperationKey, SlowReport, Timing
 from rankmuster.model.slow_baseline import (
@@ -66,13 +66,11 @@ _MEASURES: tuple[tuple[Measure, float, bool], ...] = (
 
 def compare(baseline: Baseline, report: SlowReport) -> Comparison:
     """What is slower than it was, by how much, and on whom; nothing is compared where the surroundings differ."""
-    differs = list(differences(baseline.surroundings, report.surroundings))
+    differs = list(unlike(baseline, report))
     if report.timing is not Timing.EVENTS:
         differs.append("durations: the baseline has some, these dumps have none")
-    if report.disturbed or report.only_disturbed:
-        differs.append("dumps with stacks slowed this window, those of the baseline were not")
     windows = len(baseline.windows)
-    few = windows < FEWEST_WINDOWS
+    few = windows < FEWEST_WINDOWS or baseline.disturbed
     unknown = unsaid(baseline.surroundings, report.surroundings)
     if differs:
         return Comparison(tuple(differs), unknown, windows, few)

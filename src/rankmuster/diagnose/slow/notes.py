@@ -59,7 +59,7 @@ def _of_partial(partial: Sequence[GroupMatrix]) -> list[str]:
         ranks = {rank for group in missing for rank in group}
         if ranks:
             found.append(
-                f"{words} {ranks_text(ranks)} in {counted(len(missing), 'group')}: what looks like transfer there may be "
-                f"waiting for {'it' if len(ranks) == 1 else 'them'}"
+                f"{words} {ranks_text(ranks)} in {counted(len(missing), 'group')}: what looks like transfer there may "
+                f"be waiting for {'it' if len(ranks) == 1 else 'them'}"
             )
     return found
