@@ -9,15 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankmuster.evidence.flight_summary_numbers import (
-    Cursor,
-    SummaryDamaged,
-    pack,
-    pack_floats,
-    pack_times,
-    unpack,
-    unpack_floats,
-)
+from rankmuster.evidence.flight_summary_numbers import Cursor, SummaryDamaged, unpack, unpack_alike, unpack_floats
+from rankmuster.evidence.flight_summary_pack import pack, pack_floats, pack_times
 
 ANY = st.one_of(
     st.integers(-(1 << 63), (1 << 63) - 1),
@@ -39,6 +32,16 @@ def there_and_back(values: list[int]) -> list[int]:
 @given(st.lists(ANY, max_size=40))
 def test_integers(values: list[int]) -> None:
     assert there_and_back(values) == values
+
+
+@given(st.lists(st.lists(ANY, min_size=4, max_size=4), min_size=1, max_size=5))
+def test_columns_of_one_form_at_once(columns: list[list[int]]) -> None:
+    pieces: list[bytes] = []
+    forms: list[object] = [pack(np.array(values, np.int64), pieces) for values in columns]
+    cursor = Cursor(b"".join(pieces))
+    found = unpack_alike(forms, [len(values) for values in columns], cursor)
+    cursor.finish()
+    assert [column.tolist() for column in found] == columns
 
 
 @given(ANY, ANY, st.integers(0, 40))

@@ -9,30 +9,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
-from functools import lru_cache
+from collections.abc import Iterable
 from typing import Any
-
-import numpy as np
 
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.flight_members import MAX_RANK
+from rankmuster.evidence.flight_summary_columns import columns_of, stacks_of
 from rankmuster.evidence.flight_summary_frame import KNOWN_BY, Framed, allowance, split
-from rankmuster.evidence.flight_summary_numbers import Cursor, SummaryDamaged, unpack, unpack_floats
-from rankmuster.evidence.flight_summary_schema import COLUMNS, MAX_PATH, SCHEMA, nothing
-from rankmuster.evidence.flight_summary_tables import TableReader, number_of, text_of, within
-from rankmuster.evidence.flight_table import MAX_FRAMES
+from rankmuster.evidence.flight_summary_numbers import Cursor, SummaryDamaged
+from rankmuster.evidence.flight_summary_schema import MAX_PATH, SCHEMA, nothing
+from rankmuster.evidence.flight_summary_tables import TableReader, number_of, text_of
 from rankmuster.evidence.unpack import printable
-from rankmuster.model.flight import DumpRequest, FlightColumns, FlightDump, Indexes, PgStatus, State
+from rankmuster.model.flight import DumpRequest, FlightColumns, FlightDump, PgStatus
 from rankmuster.model.flight_summary import FlightSummary
 from rankmuster.model.instance import ManifestFacts
 from rankmuster.model.plane import Plane
 from rankmuster.model.problem import Problem, ProblemKind
 from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.stamp import Stamp, StampKind
-
-LEFT_BEHIND: tuple[tuple[str, ...], ...] = ((),)
-"""`stacks` of a dump whose stacks were all left behind: that there were some slowed the job, which detectors weigh."""
 
 _UNKNOWN = "its schema is {!r}, and this version reads " + repr(SCHEMA) + ": summarise and merge with the same version"
 _MOST_VERSION = 10**9
@@ -84,8 +78,8 @@ def _whole(blob: Blob, framed: Framed, header: dict[str, Any]) -> Reading:
     described = header["dumps"]
     for one in described:
         spend(one["entries"])
-    stacks = _stacks(header["stacks"], spend)
-    columns = list(_columns(described, tables, stacks, cursor))
+    stacks = stacks_of(header["stacks"], spend)
+    columns = list(columns_of(described, tables, stacks, cursor))
     cursor.finish()
     node = _node(header)
     dumps = [_dump(node, one, own) for one, own in zip(described, columns, strict=True)]
@@ -106,66 +100,6 @@ def _whole(blob: Blob, framed: Framed, header: dict[str, Any]) -> Reading:
     if offsets:
         observations.append(ManifestFacts(f"{node}/manifest.json", {}, {}, {}, offsets, {}))
     return Reading(tuple(observations), tuple(_problems(node, header["problems"])), 1)
-
-
-def _columns(
-    described: list[Any], tables: TableReader, stacks: list[tuple[str, ...]], cursor: Cursor
-) -> Iterable[FlightColumns]:
-    """The tables of every dump; the body has them column by column."""
-    taken: list[dict[str, Any]] = [{} for _ in described]
-    for place, name in enumerate(COLUMNS):
-        for one, own in zip(described, taken, strict=True):
-            form, count = one["columns"][place], one["entries"]
-            if name == "duration_ms":
-                own[name] = unpack_floats(form, count, cursor)
-            else:
-                beside = own["created_ns"] if name in ("started_ns", "completed_ns") else None
-                own[name] = unpack(form, count, cursor, beside)
-    for one, own in zip(described, taken, strict=True):
-        own |= tables.of(one["tables"])
-        within(own["call"], len(own["calls"]), "calls")
-        within(own["state"], len(State), "states")
-        within(own["retired"], 2, "flags")
-        yield FlightColumns(
-            **own
-            | {
-                "call": _narrow(own["call"], np.int32),
-                "state": _narrow(own["state"], np.int8),
-                "retired": _narrow(own["retired"], np.bool_),
-                **_last_stack(one, stacks),
-            }
-        )
-
-
-def _stacks(listed: list[Any], spend: Callable[[int], None]) -> list[tuple[str, ...]]:
-    spend(sum(map(len, listed)))
-    return [tuple(text_of(frame, MAX_PATH) for frame in frames[:MAX_FRAMES]) for frames in listed]
-
-
-def _last_stack(one: dict[str, Any], stacks: list[tuple[str, ...]]) -> dict[str, Any]:
-    """`stack` and `stacks` of a dump of which the last call's stack was kept, or none."""
-    count = one["entries"]
-    if one["stack"] == -1:
-        left = LEFT_BEHIND if one["stacks"] is True else ()
-        return {"stack": np.broadcast_to(np.int32(-1), count), "stacks": left}
-    place = number_of(one["stack"], len(stacks) - 1)
-    return {"stack": _only_the_last(count), "stacks": (stacks[place],)}
-
-
-@lru_cache(maxsize=16)
-def _only_the_last(count: int) -> Indexes:
-    """No stack but the last entry's; dumps of one length share it."""
-    column = np.full(count, -1, np.int32)
-    column[-1] = 0
-    column.flags.writeable = False
-    return column
-
-
-def _narrow(column: Any, dtype: Any) -> Any:
-    """A column that is one value, broadcast, stays so."""
-    if len(column) and column.strides == (0,):
-        return np.broadcast_to(column[0].astype(dtype), len(column))
-    return column.astype(dtype)
 
 
 def _dump(node: str, one: dict[str, Any], columns: FlightColumns) -> FlightDump:

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from rankmuster.model.flight import Floats, Ints
 
 Form: TypeAlias = list[object]
-_Unsigned: TypeAlias = NDArray[np.uint64]
+Unsigned: TypeAlias = NDArray[np.uint64]
 
 WIDTHS = (1, 2, 4, 8)
-_MASK = (1 << 64) - 1
+MASK = (1 << 64) - 1
 _SIGN = 1 << 63
 
 
@@ -54,58 +54,6 @@ class Cursor:
             raise SummaryDamaged(f"{len(self._body) - self._at} bytes belong to none of its columns")
 
 
-def pack(values: Ints, pieces: list[bytes]) -> Form:
-    """The narrowest form of an integer column; its bytes are added to `pieces`."""
-    count = len(values)
-    if not count:
-        return ["s", 0, 0]
-    first = int(values[0])
-    steps = _differences(values)
-    if count == 1 or bool((steps == steps[0]).all()):
-        return ["s", first, int(_signed(steps)[0]) if count > 1 else 0]
-    base, least = int(values.min()), int(_signed(steps).min())
-    offsets = _unsigned(values) - np.uint64(base & _MASK)
-    changes = steps - np.uint64(least & _MASK)
-    if _cost(changes) < _cost(offsets):
-        return ["d", first, least, _planes(changes, pieces)]
-    return ["n", base, _planes(offsets, pieces)]
-
-
-def pack_times(values: Ints, beside: Ints, pieces: list[bytes]) -> Form:
-    """Times that may be unknown (0), by themselves or relative to `beside`, whichever is smaller."""
-    unknown = values == 0
-    if bool(unknown.all()):
-        return ["s", 0, 0]
-    known = _filled(values, unknown)
-    relative = _filled(_signed(_unsigned(values) - _unsigned(beside)), unknown)
-    alone: list[bytes] = []
-    related: list[bytes] = []
-    forms: tuple[Form, Form] = (pack(known, alone), ["r", pack(relative, related)])
-    form, own = (forms[0], alone) if _size(known) <= _size(relative) else (forms[1], related)
-    if bool(unknown.any()):
-        form = ["m", form]
-        pieces.append(np.packbits(unknown).tobytes())
-    pieces += own
-    return form
-
-
-def pack_floats(values: Floats, pieces: list[bytes]) -> Form:
-    """Durations; NaN is unknown. Exact: 4 bytes only where these hold the very value."""
-    unknown = np.isnan(values)
-    if bool(unknown.all()):
-        return ["m", ["s", 0, 0]] if len(values) else ["s", 0, 0]
-    with np.errstate(over="ignore"):
-        short = values.astype(np.float32)
-    narrow = bool(((short.astype(np.float64) == values) | unknown).all())
-    bits = short.view(np.uint32).astype(np.int64) if narrow else np.ascontiguousarray(values).view(np.int64)
-    some = bool(unknown.any())
-    if some:
-        pieces.append(np.packbits(unknown).tobytes())
-        bits = _filled(bits, unknown)
-    form: Form = ["f", 4 if narrow else 8, pack(bits, pieces)]
-    return ["m", form] if some else form
-
-
 def unpack(form: object, count: int, cursor: Cursor, beside: Ints | None = None) -> Ints:
     """The column of `count` values; a column of one value is that value, broadcast. Raises SummaryDamaged."""
     kind, *rest = _parts(form)
@@ -118,18 +66,51 @@ def unpack(form: object, count: int, cursor: Cursor, beside: Ints | None = None)
         if beside is None:
             raise SummaryDamaged("a column stands relative to none")
         inner = unpack(rest[0] if len(rest) == 1 else None, count, cursor)
-        return _signed(_unsigned(inner) + _unsigned(beside))
+        return signed(unsigned(inner) + unsigned(beside))
     numbers = [_number(value) for value in rest]
     if kind == "s" and len(numbers) == 2:
         return _stepped(numbers[0], numbers[1], count)
     if kind == "n" and len(numbers) == 2:
-        return _signed(_unplaned(numbers[1], count, cursor) + np.uint64(numbers[0] & _MASK))
+        return signed(_unplaned(numbers[1], count, cursor) + np.uint64(numbers[0] & MASK))
     if kind == "d" and len(numbers) == 3 and count > 0:
         column_u = np.empty(count, np.uint64)
-        column_u[0] = numbers[0] & _MASK
-        np.add(_unplaned(numbers[2], count - 1, cursor), np.uint64(numbers[1] & _MASK), out=column_u[1:])
-        return _signed(np.cumsum(column_u, out=column_u))
+        column_u[0] = numbers[0] & MASK
+        np.add(_unplaned(numbers[2], count - 1, cursor), np.uint64(numbers[1] & MASK), out=column_u[1:])
+        return signed(np.cumsum(column_u, out=column_u))
     raise SummaryDamaged(f"a column of a form that is not known ({str(form)[:60]})")
+
+
+def unpack_alike(forms: list[object], counts: list[int], cursor: Cursor) -> list[Ints]:
+    """Columns that follow each other, as `unpack` gives them; of one form and length (full rings are) all at once."""
+    alike = _alike(forms, counts)
+    if alike is None:
+        return [unpack(form, count, cursor) for form, count in zip(forms, counts, strict=True)]
+    kind, numbers, width, count = alike
+    held = count - (kind == "d")
+    planes = np.frombuffer(cursor.take(width * held * len(forms)), dtype=np.uint8).reshape(len(forms), width, held)
+    parts = np.ascontiguousarray(planes.transpose(0, 2, 1)).view(f"<u{width}")[:, :, 0]
+    columns = np.empty((len(forms), count), np.uint64)
+    np.add(parts, numbers[:, -1:], out=columns[:, count - held :], casting="unsafe")
+    if kind == "d":
+        columns[:, 0] = numbers[:, 0]
+        np.cumsum(columns, axis=1, out=columns)
+    return list(signed(columns))
+
+
+def _alike(forms: list[object], counts: list[int]) -> tuple[object, Unsigned, int, int] | None:
+    """(kind, one row of bases each, width, length) of columns that differ in their bases alone; None for others."""
+    first = forms[0] if forms else None
+    if not isinstance(first, list) or len(first) not in (3, 4) or first[0] != ("n" if len(first) == 3 else "d"):
+        return None
+    kind, width, count = first[0], first[-1], counts[0]
+    for form, other in zip(forms, counts, strict=True):
+        same = isinstance(form, list) and len(form) == len(first) and form[0] == kind and form[-1] == width
+        if not same or other != count or count < 2:
+            return None
+    if width not in WIDTHS or isinstance(width, bool):
+        return None
+    numbers = [[_number(value) & MASK for value in form[1:-1]] for form in forms if isinstance(form, list)]
+    return kind, np.array(numbers, np.uint64), int(width), count
 
 
 def unpack_floats(form: object, count: int, cursor: Cursor) -> Floats:
@@ -170,9 +151,9 @@ def _stepped(base: int, step: int, count: int) -> Ints:
     if step == 0:
         return np.broadcast_to(np.int64(base), count)
     column = np.arange(count, dtype=np.uint64)
-    column *= np.uint64(step & _MASK)
-    column += np.uint64(base & _MASK)
-    return _signed(column)
+    column *= np.uint64(step & MASK)
+    column += np.uint64(base & MASK)
+    return signed(column)
 
 
 def _bits(count: int, cursor: Cursor) -> NDArray[np.bool_]:
@@ -180,57 +161,22 @@ def _bits(count: int, cursor: Cursor) -> NDArray[np.bool_]:
     return np.unpackbits(packed, count=count).view(np.bool_)
 
 
-def _unplaned(width: int, count: int, cursor: Cursor) -> _Unsigned:
+def _unplaned(width: int, count: int, cursor: Cursor) -> Unsigned:
     if width not in WIDTHS:
         raise SummaryDamaged(f"numbers of {width} bytes")
     planes = np.frombuffer(cursor.take(width * count), dtype=np.uint8).reshape(width, count)
     if width == 1:
         return np.asarray(planes[0], dtype=np.uint64)
-    numbers: _Unsigned = np.ascontiguousarray(planes.T).view(f"<u{width}").ravel().astype(np.uint64, copy=False)
+    numbers: Unsigned = np.ascontiguousarray(planes.T).view(f"<u{width}").ravel().astype(np.uint64, copy=False)
     return numbers
 
 
-def _planes(numbers: _Unsigned, pieces: list[bytes]) -> int:
-    highest = int(numbers.max())
-    width = next(width for width in WIDTHS if highest < 1 << (8 * width))
-    rows = numbers.astype(f"<u{width}").view(np.uint8).reshape(-1, width)
-    pieces.append(np.ascontiguousarray(rows.T).tobytes())
-    return width
-
-
-def _unsigned(values: Ints) -> _Unsigned:
+def unsigned(values: Ints) -> Unsigned:
+    """The same bits, on which arithmetic is modulo 2**64."""
     return np.ascontiguousarray(values, dtype=np.int64).view(np.uint64)
 
 
-def _signed(values: _Unsigned) -> Ints:
+def signed(values: Unsigned) -> Ints:
+    """The reverse of `unsigned`."""
     column: Ints = values.view(np.int64)
     return column
-
-
-def _differences(values: Ints) -> _Unsigned:
-    column = _unsigned(values)
-    return column[1:] - column[:-1]
-
-
-def _cost(numbers: _Unsigned) -> float:
-    """Bits that the numbers need, about: what tells which of two forms compresses better."""
-    return float(np.log2(numbers.astype(np.float64) + 1.0).sum())
-
-
-def _size(values: Ints) -> float:
-    """The cost of the cheaper of its forms."""
-    if len(values) < 2:
-        return 0.0
-    steps = _differences(values)
-    offsets = _unsigned(values) - np.uint64(int(values.min()) & _MASK)
-    return min(_cost(offsets), _cost(steps - np.uint64(int(_signed(steps).min()) & _MASK)))
-
-
-def _filled(values: Ints, unknown: NDArray[np.bool_]) -> Ints:
-    """Unknown values replaced by the known one before them (at the start, by the first known)."""
-    if not bool(unknown.any()):
-        return values
-    last = np.where(unknown, -1, np.arange(len(values)))
-    np.maximum.accumulate(last, out=last)
-    first = int(np.argmin(unknown))
-    return values[np.where(last < 0, first, last)]

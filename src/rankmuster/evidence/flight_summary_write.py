@@ -10,7 +10,8 @@ from typing import Any
 
 from rankmuster.evidence.flight_summary_frame import join
 from rankmuster.evidence.flight_summary_node import NodeDumps
-from rankmuster.evidence.flight_summary_numbers import Form, pack, pack_floats, pack_times
+from rankmuster.evidence.flight_summary_numbers import Form
+from rankmuster.evidence.flight_summary_pack import pack, pack_floats, pack_times
 from rankmuster.evidence.flight_summary_schema import COLUMNS, MAX_PATH, SCHEMA
 from rankmuster.evidence.flight_summary_tables import TableWriter
 from rankmuster.evidence.flight_table import MAX_FRAMES, MAX_NAME
