@@ -9,6 +9,7 @@ from typing import Any
 
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.flight_dump import MARKERS, looks_like_dump, reading
+from rankmuster.evidence.flight_many import add_all
 from rankmuster.evidence.flight_table import ColumnBuilder
 from rankmuster.model.plane import Plane
 from rankmuster.model.problem import Problem, ProblemKind
@@ -80,9 +81,8 @@ def read(blob: Blob) -> Reading:
         message = f"looks like a Flight Recorder dump and is none: {damage or 'no version with pg_config or entries'}"
         return Reading((), (Problem(ProblemKind.DAMAGED, blob.path, message),), 1)
     builder = ColumnBuilder()
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, Mapping):
-            builder.add(entry)
+    if isinstance(entries, list):
+        add_all(builder, [entry for entry in entries if isinstance(entry, Mapping)])
     return reading(blob.path, "json", top, builder, damage)
 
 

@@ -9,7 +9,6 @@ differs in any way (a new literal, another kind of value) is left to the walker.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rankmuster.evidence.flight_opcodes import piece
-from rankmuster.evidence.flight_table import INTEGER_FIELDS, ZERO_WHEN_ABSENT, ColumnBuilder, state_of
+from rankmuster.evidence.flight_table import INTEGER_FIELDS, ZERO_WHEN_ABSENT, ColumnBuilder, cost_of, state_of
 from rankmuster.model.flight import Floats, Ints
 
 MIN_RUN = 8
@@ -197,37 +196,25 @@ class _Kinds:
         for spans in list(self._seen)[len(self._values) :]:
             values = piece(b"}(" + b"".join(spans) + b"u.", memo)
             self._values.append(values)
-            self._costs.append(_cost(values))
-        counts = Counter(kinds)
-        known = len(self._calls)
+            self._costs.append(cost_of(values))
+        which = np.array(kinds)
         builder = self._builder
-        before = sum(count * self._costs[kind] for kind, count in counts.items())
-        if before > builder.items:
+        cost = int(np.bincount(which, minlength=len(self._costs)) @ np.array(self._costs, dtype=np.int64))
+        if cost > builder.items:
             return None
-        items = builder.items
-        for values in self._values[known:]:
+        left = builder.items - cost
+        for values in self._values[len(self._calls) :]:
             call = builder.call_of(values)
             self._calls.append((call, int(state_of(values.get("state"))), values.get("retired") is True))
-        builder.items = items - before
-        last = dict(zip(kinds, range(len(kinds)), strict=True))
+        builder.items = left
+        last = np.full(len(self._calls), -1)
+        last[which] = np.arange(len(which))  # of a kind that comes more than once the last one stays
         rows = list(builder.calls.index)
-        for kind in sorted(last, key=last.__getitem__):
+        for kind in np.argsort(last)[np.count_nonzero(last < 0) :].tolist():
             own, pg_id = rows[self._calls[kind][0]][:2]
             builder.last_pg_id[own] = pg_id
-        table = np.array(self._calls, dtype=np.int64)[np.array(kinds)]
+        table = np.array(self._calls, dtype=np.int64)[which]
         return table[:, 0], table[:, 1], table[:, 2]
-
-
-def _cost(values: Mapping[Any, Any]) -> int:
-    """Items that the builder takes from its allowance for one entry."""
-    cost = 0
-    for key in ("input_sizes", "output_sizes", "input_dtypes", "output_dtypes"):
-        value = values.get(key)
-        if isinstance(value, (list, tuple)):
-            cost += len(value)
-            if key.endswith("sizes"):
-                cost += sum(len(shape) for shape in value if isinstance(shape, (list, tuple)))
-    return cost
 
 
 def _split(column: Sequence[bytes]) -> tuple[Any, Ints, Any]:
@@ -241,6 +228,16 @@ def _split(column: Sequence[bytes]) -> tuple[Any, Ints, Any]:
 
 def _numbers(column: Sequence[bytes], absent: int) -> Ints:
     """A column of opcodes with their numbers, as numbers."""
+    if column[0] == column[-1] and column.count(column[0]) == len(column) > 1:
+        return np.full(len(column), _numbers(column[:1], absent)[0], dtype=np.int64)
+    for opcode, skip, kind, width in _OPCODES:
+        if column[0][:1] == bytes([opcode]):
+            # One opcode is one length: where it stands at every multiple of it, every number has it.
+            flat = np.frombuffer(b"".join(column), dtype=np.uint8)
+            if len(flat) == len(column) * (skip + width):
+                square = flat.reshape(len(column), -1)
+                if (square[:, 0] == opcode).all():
+                    return np.ascontiguousarray(square[:, skip:]).view(kind)[:, 0].astype(np.int64)
     joined, starts, opcodes = _split(column)
     found = np.full(len(column), absent, dtype=np.int64)
     for opcode, skip, kind, width in _OPCODES:

@@ -55,7 +55,7 @@ class _Interner:
         return tuple(self.index)
 
 
-def _integer(value: Any, absent: int) -> int:
+def integer(value: Any, absent: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         usable = math.isfinite(value) if isinstance(value, float) else bool(_NUMBER.fullmatch(text(value)))
         if not usable or value is None:
@@ -74,12 +74,30 @@ def text(value: Any) -> str:
 def _frame(value: Any) -> str:
     if not isinstance(value, Mapping):
         return text(value)
-    return f"{text(value.get('name'))} {text(value.get('filename'))}:{_integer(value.get('line'), 0)}"
+    return f"{text(value.get('name'))} {text(value.get('filename'))}:{integer(value.get('line'), 0)}"
 
 
 def state_of(value: Any) -> State:
     """An entry's state; what torch does not write is unknown."""
     return _STATES.get(value, State.UNKNOWN) if isinstance(value, str) else State.UNKNOWN
+
+
+def duration_of(value: Any) -> float:
+    """A duration in ms; NaN where there is none, or none that can be."""
+    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15
+    return float(value) if usable else math.nan
+
+
+def cost_of(entry: Mapping[Any, Any]) -> int:
+    """Items that the entry takes from the allowance."""
+    cost = 0
+    for key in ("input_sizes", "output_sizes", "input_dtypes", "output_dtypes"):
+        value = entry.get(key)
+        if isinstance(value, (list, tuple)):
+            cost += len(value)
+            if key.endswith("sizes"):
+                cost += sum(len(shape) for shape in value if isinstance(shape, (list, tuple)))
+    return cost
 
 
 def _column(values: Any, dtype: Any) -> NDArray[Any]:
@@ -120,14 +138,12 @@ class ColumnBuilder:
             absent = 0 if name in ZERO_WHEN_ABSENT else -1
             value = entry.get(key)
             self.integers[name].append(
-                value if type(value) is int and -_INT64 <= value < _INT64 else _integer(value, absent)
+                value if type(value) is int and -_INT64 <= value < _INT64 else integer(value, absent)
             )
         self.call.append(self.call_of(entry))
         self.stack.append(self.stack_of(entry.get("frames")))
         self.state.append(state_of(entry.get("state")))
-        duration = entry.get("duration_ms")
-        usable = isinstance(duration, (int, float)) and not isinstance(duration, bool) and abs(duration) < 1e15
-        self.durations.append(float(duration) if usable and duration is not None else math.nan)
+        self.durations.append(duration_of(entry.get("duration_ms")))
         self.retired.append(entry.get("retired") is True)
 
     def call_of(self, entry: Mapping[str, Any]) -> int:
@@ -137,7 +153,7 @@ class ColumnBuilder:
             own = self.groups((text(group[0]), text(group[1])))
         else:
             own = self.groups((text(entry.get("pg_name")), ""))
-        pg_id = self.last_pg_id[own] = _integer(entry.get("pg_id"), -1)
+        pg_id = self.last_pg_id[own] = integer(entry.get("pg_id"), -1)
         return self.calls(
             (
                 own,
@@ -148,7 +164,7 @@ class ColumnBuilder:
                 self.dtypes(self._texts(entry.get("input_dtypes"))),
                 self.dtypes(self._texts(entry.get("output_dtypes"))),
                 int(entry.get("is_p2p") is True),
-                _integer(entry.get("timeout_ms"), -1),
+                integer(entry.get("timeout_ms"), -1),
             )
         )
 
@@ -160,7 +176,7 @@ class ColumnBuilder:
         return value
 
     def _shapes(self, value: Any) -> tuple[tuple[int, ...], ...]:
-        return tuple(tuple(_integer(item, -1) for item in self._take(shape)) for shape in self._take(value))
+        return tuple(tuple(integer(item, -1) for item in self._take(shape)) for shape in self._take(value))
 
     def _texts(self, value: Any) -> tuple[str, ...]:
         return tuple(text(item) for item in self._take(value))
@@ -226,9 +242,9 @@ def status_table(value: Any) -> dict[str, PgStatus]:
     for key, row in value.items():
         if isinstance(row, Mapping):
             table[text(key)] = PgStatus(
-                _integer(row.get("last_enqueued_collective"), -1),
-                _integer(row.get("last_started_collective"), -1),
-                _integer(row.get("last_completed_collective"), -1),
+                integer(row.get("last_enqueued_collective"), -1),
+                integer(row.get("last_started_collective"), -1),
+                integer(row.get("last_completed_collective"), -1),
             )
     return table
 
