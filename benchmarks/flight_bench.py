@@ -18,8 +18,11 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.flight import accuracy, grid, merging, speed  # noqa: E402  # found only now
 from benchmarks.flight.measure import machine  # noqa: E402
-from benchmarks.flight.score import Score  # noqa: E402
+from benchmarks.flight.score import Score, overlooked  # noqa: E402
 from benchmarks.flight.torch_env import environment  # noqa: E402
+
+MOST_NAMED = 20
+"""Points told by name: more than anyone makes again."""
 
 SECTIONS = ("speed", "growth", "merge", "accuracy")
 
@@ -79,7 +82,8 @@ def who_is_right(page: Page, torch: Path | None, one_in: int) -> None:
     )
     page.say("### Captured cases that hold dumps\n")
     cases = accuracy.Tally()
-    odd = []
+    odd: list[str] = []
+    missed: list[str] = []
     for judged in accuracy.judge_cases(ROOT / "tests" / "cases", torch):
         cases.add("captured on four and two H200s", judged)
         odd += wrongs(judged)
@@ -93,13 +97,17 @@ def who_is_right(page: Page, torch: Path | None, one_in: int) -> None:
         by_kind.add(judged.kind, judged)
         by_layout.add(judged.layout, judged)
         odd += wrongs(judged)
+        if overlooked(judged.said["rankmuster"], judged.truth):
+            missed.append(f"{judged.name}; `{judged.command}`")
     for tally, head in ((by_kind, "fault"), (by_layout, "layout")):
         for line in tally.table(["rankmuster", *theirs], head):
             page.say(line)
         page.say()
-    page.say(f"Jobs that stand still and were called healthy by rankmuster: {by_kind.overlooked['rankmuster']}.\n")
+    page.say(f"Jobs that stand still and were called healthy by rankmuster: {len(missed)}.\n")
+    for line in missed[:MOST_NAMED]:
+        page.say(f"- {line}")
     page.say("Wrong or crashed, of rankmuster: " + ("none.\n" if not odd else "\n"))
-    for line in odd:
+    for line in odd[:MOST_NAMED]:
         page.say(f"- {line}")
 
 

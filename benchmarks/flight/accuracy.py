@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import tempfile
 from collections import Counter, defaultdict
@@ -141,16 +142,22 @@ def judge_cases(cases: Path, torch: Path | None) -> Iterator[Judged]:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         told = json.loads(truth_file.read_text())
-        yield Judged(truth_file.parent.name, "captured", "", truth_of_case(told), str(packed), said)
+        present = {int(found.group()) for dump in dumps if (found := _RANK.search(dump.path))}
+        case = f"{packed.relative_to(cases.parent.parent)}"
+        yield Judged(truth_file.parent.name, "captured", "", truth_of_case(told, present), case, said)
     if runner is not None:
         runner.close()
 
 
-def truth_of_case(told: dict[str, object]) -> Truth:
-    """A captured case's truth: who did it, and whether naming nobody is right too."""
+_RANK = re.compile(r"\d+$")
+
+
+def truth_of_case(told: dict[str, object], present: set[int]) -> Truth:
+    """A captured case's truth: who did it, and whether naming nobody is right too. `present`: ranks with a dump."""
     listed = told.get("culprits", told.get("culprits_allowed", []))
     culprits = tuple(sorted(map(int, listed)))  # type: ignore[call-overload]
     classes = told.get("accept_class", [])
     is_fault = "healthy" not in classes and classes != ["inconclusive"]  # type: ignore[operator]
     silent = "culprits" not in told or not culprits
-    return Truth("captured", culprits, silent, False, is_fault, is_fault, (), (), (), (), "", 0)
+    absent = bool(set(culprits) - present)
+    return Truth("captured", culprits, silent, absent, is_fault, False, (), (), (), (), "", 0)
