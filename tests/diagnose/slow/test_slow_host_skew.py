@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from build_evidence import instance
 
-from build_slow import context_of, tensor_parallel
+from build_slow import context_of, play, tensor_parallel
 from rankmuster.diagnose.slow.measure import measure
 
 HOSTS = ["10.0.0.1"] * 4 + ["10.0.0.2"] * 4
@@ -38,3 +41,14 @@ def test_where_hosts_are_unknown_only_variation_shows() -> None:
     assert report.host_skew
     assert all(one.own_removed for one in report.host_skew)
     assert max(one.behind.p50 for one in report.host_skew) < 5.0
+
+
+def test_a_host_whose_clock_nothing_ties_to_the_others_is_left_out_and_named() -> None:
+    dumps = play(world(clocks=dict.fromkeys(range(4, 8), 3.0)))
+    for rank, dump in dumps.items():
+        unseen = np.zeros(len(dump.columns), dtype=np.int64)
+        dumps[rank] = replace(dump, columns=replace(dump.columns, completed_ns=unseen))
+    report = measure(context_of(dumps, instance(8, hosts=HOSTS)))
+    assert report.slow == ()
+    assert any("10.0.0.1" in note and "10.0.0.2" in note for note in report.notes)
+    assert report.host_skew == () or max(one.behind.high for one in report.host_skew) < 50.0

@@ -44,11 +44,12 @@ def measure(context: Context, limits: SlowLimits = DEFAULTS, *, collectives: boo
     found: list[LateRank] = []
     whole: set[int] = set()
     partial: list[GroupMatrix] = []
-    left_out = total = 0
+    left_out = total = unseen = 0
     window = [np.inf, -np.inf]
     for group in context.table.groups:
         matrix = build(context.table, group)
         if matrix is None or not len(matrix.numbers):
+            unseen += len(group.members) > 1 and any((group.key, rank) in context.table.rolls for rank in group.members)
             continue
         total += len(matrix.numbers)
         early = matrix.only(matrix.created < end)
@@ -98,7 +99,7 @@ def measure(context: Context, limits: SlowLimits = DEFAULTS, *, collectives: boo
         grown=() if unsound else _grown(every, frozenset(whole), limits),
         host_skew=tuple(skews),
         collectives=_collectives([one.collectives for one in measured]) if collectives else None,
-        notes=notes_of(context, timing, partial, left_out=left_out, only_disturbed=only_disturbed),
+        notes=notes_of(context, timing, partial, unseen=unseen, left_out=left_out, only_disturbed=only_disturbed),
     )
 
 
