@@ -97,3 +97,13 @@ def test_a_node_whose_summary_is_damaged_has_left_dumps() -> None:
     assert not [suspect for suspect in verdict.suspects if suspect.role.value == "culprit"]
     (line,) = [problem for problem in verdict.problems if "summary" in problem]
     assert "ranks 2, 3 on node-b" in line
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_summary_left_beside_its_dumps_changes_nothing(name: str) -> None:
+    """`summarize` writes into the folder one stands in: the folder may then be diagnosed as before."""
+    files = blobs(dumps(WORLDS[name]))
+    beside = json.loads(told(gather([*files, *through_summaries(files)])))
+    alone = json.loads(told(gather(files)))
+    for field in ("class", "subclass", "progress", "confidence", "suspects", "first_divergence"):
+        assert beside[field] == alone[field]

@@ -203,6 +203,16 @@ def test_plain_dumps_go_with_summaries() -> None:
     assert told(found) == []
 
 
+@pytest.mark.parametrize("plain_first", [True, False])
+def test_a_dump_beside_its_summary_counts_once(plain_first: bool) -> None:
+    plain, summary = replace(dump(3), path="dumps/nccl_trace_rank_3"), node("a", range(8))
+    found = merged(*((plain, summary) if plain_first else (summary, plain)))
+    assert sorted(rank for rank in ranks(found) if rank is not None) == list(range(8))
+    (kept,) = [one for one in found.of(FlightDump) if one.rank == 3]
+    assert kept.source == plain.path  # it has all its stacks
+    assert told(found) == ["refused: a.rfs: its dumps of rank 3 are there themselves too; they were used once"]
+
+
 def test_empty_dumps_claim_nothing() -> None:
     found = merged(node("a", range(8)), node("b", range(8), calls=0))
     assert ranks(found) == list(range(8))

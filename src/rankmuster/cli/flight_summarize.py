@@ -43,8 +43,8 @@ def summarize(
 ) -> int:
     """Write the Flight Recorder dumps of one node into one small file, for `rankmuster flight merge`.
 
-    Everything but the stacks is kept, some ten bytes a record; of the stacks, that of each rank's last call. Files that
-    are no dumps are passed over. A damaged dump is kept as far as it can be read, and said.
+    Everything but the stacks is kept; of the stacks, that of each rank's last call. Files that are no dumps are passed
+    over. A damaged dump is kept as far as it can be read, and said.
 
     Where the dumps are is known only with --host: without it the file is named after this machine and findings name
     none, for a folder may be shared by many.

@@ -7,14 +7,13 @@ even the ranks can be read.
 
 from __future__ import annotations
 
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from rankmuster.evidence.bundle import Evidence, Taken
-from rankmuster.evidence.flight_summary_claims import comparable, same_process
+from rankmuster.evidence.flight_summary_claims import comparable, identity, same_process
 from rankmuster.evidence.flight_summary_schema import SUFFIX, nothing
 from rankmuster.model.flight import FlightDump
 from rankmuster.model.flight_summary import FlightSummary
@@ -52,7 +51,8 @@ class Merging:
     spread_ns: int
     _held: list[_Held] = field(default_factory=list)
     _digests: dict[str, str] = field(default_factory=dict)
-    _seen: dict[tuple[int, ...], str] = field(default_factory=dict)
+    _seen: dict[tuple[int, ...], tuple[str, FlightDump]] = field(default_factory=dict)
+    _plain: set[tuple[int, ...]] = field(default_factory=set)
     _twice: dict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
     _lost: list[str] = field(default_factory=list)
     _problems: list[Problem] = field(default_factory=list)
@@ -63,6 +63,7 @@ class Merging:
         if summary is None:
             if taken.source is not None and not taken.source.size and taken.source.path.endswith(SUFFIX):
                 self._lost.append(taken.source.path)
+            self._plain.update(key for dump in _dumps(taken.observations) if (key := identity(dump)) is not None)
             return taken
         if summary.damage is not None and not summary.ranks:
             self._lost.append(summary.source)
@@ -78,15 +79,13 @@ class Merging:
 
     def _is_new(self, dump: FlightDump, summary: FlightSummary) -> bool:
         """Whether no other summary had the same dump: that of a folder which several nodes share."""
-        columns = dump.columns
-        if dump.rank is None or not len(columns):
+        key = identity(dump)
+        if key is None:
             return True
-        stamps = (zlib.crc32(column.tobytes()) for column in (columns.created_ns, columns.state, columns.retired))
-        key = (dump.rank, len(columns), columns.newest_ns, int(columns.record_id[-1]), *stamps)
-        first = self._seen.setdefault(key, summary.source)
+        first, _ = self._seen.setdefault(key, (summary.source, dump))
         if first == summary.source:
             return True
-        self._twice[first, summary.source].append(dump.rank)
+        self._twice[first, summary.source].append(key[0])
         return False
 
     def settle(self, evidence: Evidence) -> Evidence:
@@ -94,7 +93,7 @@ class Merging:
         self._twice_told()
         self._runs()
         left_out = self._disputed()
-        left = {id(dump) for dump in left_out}
+        left = {id(dump) for dump in (*left_out, *self._beside_plain())}
         dumps = [dump for dump in evidence.of(FlightDump) if id(dump) not in left]
         dumps += [_emptied(dump) for dump in left_out]
         dumps += self._absent(dumps, evidence)
@@ -110,6 +109,19 @@ class Merging:
         for (first, second), ranks in sorted(self._twice.items()):
             message = f"its dumps of {ranks_text(ranks)} are those that {first} holds too; they were used once"
             self._tell(ProblemKind.REFUSED, second, message)
+
+    def _beside_plain(self) -> list[FlightDump]:
+        """Summaries' dumps that are there themselves too, with all their stacks."""
+        again: dict[str, list[int]] = defaultdict(list)
+        found = []
+        for key in self._plain & self._seen.keys():
+            source, dump = self._seen[key]
+            again[source].append(key[0])
+            found.append(dump)
+        for source, ranks in sorted(again.items()):
+            message = f"its dumps of {ranks_text(ranks)} are there themselves too; they were used once"
+            self._tell(ProblemKind.REFUSED, source, message)
+        return found
 
     def _runs(self) -> None:
         """Tells of summaries whose time lies apart from that of the greater part."""
