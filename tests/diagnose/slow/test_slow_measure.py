@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from build_evidence import instance
 
 from build_slow import START, Kind, SlowWorld, context_of, play, stepped, tensor_parallel
 from rankmuster.diagnose.slow.late import SLOW
@@ -107,6 +108,26 @@ def test_who_is_held_up_elsewhere_is_a_victim() -> None:
     others = [one for one in report.late if one.rank != 5 and one.share > 0.25]
     assert others
     assert {one.pattern for one in others} <= {Pattern.VICTIM, Pattern.SEVERAL}
+
+
+@pytest.mark.parametrize("ahead", [-20.0, 1.0, 5.0, 3600.0])
+def test_victims_are_told_by_their_own_clocks(ahead: float) -> None:
+    # The second host's clock is off by more than the window: by another clock nobody would have waited elsewhere.
+    layouts = (("tp", ((0, 1, 2, 3), (4, 5, 6, 7))), ("dp", ((0, 4), (1, 5), (2, 6), (3, 7))))
+    kinds = (Kind(0), Kind(0), Kind(1, "_reduce_scatter_base", (4096,), (2048,), transfer=0.08))
+    clocks = dict.fromkeys(range(4, 8), ahead)
+    for late in (1, 5):
+        report = report_of(SlowWorld(layouts, kinds, steps=STEPS, late={late: 15.0}, clocks=clocks))
+        assert {one.rank for one in called(report)} == {late}
+
+
+def test_hosts_known_by_name_share_one_clock_in_the_report() -> None:
+    clocks = dict.fromkeys(range(4, 8), 100.0)
+    hosts = instance(8, hosts=["10.0.0.1"] * 4 + ["10.0.0.2"] * 4)
+    report = measure(context_of(tensor_parallel(8, 4, steps=STEPS, late={5: 12.0}, clocks=clocks), hosts))
+    assert {one.rank for one in called(report)} == {5}
+    assert report.seconds < 20
+    assert report.window[0] == pytest.approx(START, abs=1.0)
 
 
 def test_a_transfer_that_grew_for_all_is_told_with_its_time() -> None:

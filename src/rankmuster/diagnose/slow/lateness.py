@@ -35,7 +35,8 @@ class Lateness:
     worst_ms: float
     rounds: int
     window: tuple[float, float]  # unix seconds
-    example: int  # sequence number of the longest wait
+    numbers: tuple[int, int]  # sequence numbers of the first round and the last
+    example: int  # ... and of the longest wait
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,6 +140,7 @@ def measure(rounds: Rounds, limits: Thresholds) -> Lateness | None:
         worst_ms=float(mine.max()) * 1e3,
         rounds=len(numbers),
         window=(float(created.min()), float(created.max())),
+        numbers=(int(numbers[0]), int(numbers[-1])),
         example=int(numbers[int(mine.argmax())]),
     )
 
@@ -149,12 +151,17 @@ def long_wait_ms(rounds: Rounds, limits: Thresholds) -> float:
 
 
 def elsewhere(context: Context, group: Group, late: Lateness) -> float:
-    """Share of the window that the late rank spent inside operations of other groups, sends and receives included."""
+    """Share of the window that the late rank spent inside operations of other groups, sends and receives included.
+
+    By its own host's clock, from its first round to its last: another host's may be ahead by more than the window.
+    """
     flight = context.table.rows[late.rank]
     columns = flight.dump.columns
     local = context.table.local_groups
     own = {index for index in range(len(columns.groups)) if local.get((late.rank, index)) == group.key}
+    roll = context.table.rolls[(group.key, late.rank)]
+    start, end = (float(roll.created[position]) for position in np.searchsorted(roll.seq, late.numbers).tolist())
     created = columns.created_ns / 1e9
-    inside = (created >= late.window[0]) & (created <= late.window[1]) & np.isfinite(columns.duration_ms)
+    inside = (created >= start) & (created <= end) & np.isfinite(columns.duration_ms)
     inside &= ~np.isin(columns.group, sorted(own))
-    return float(columns.duration_ms[inside].sum()) / 1e3 / (late.window[1] - late.window[0])
+    return float(columns.duration_ms[inside].sum()) / 1e3 / (end - start) if end > start else 0.0

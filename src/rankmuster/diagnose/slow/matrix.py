@@ -63,11 +63,19 @@ class GroupMatrix:
         )
 
 
-def build(table: RollTable, group: Group, *, timed: bool = True, strict: bool = False) -> GroupMatrix | None:
+def build(
+    table: RollTable,
+    group: Group,
+    *,
+    timed: bool = True,
+    strict: bool = False,
+    shifts: Mapping[int, float] | None = None,
+) -> GroupMatrix | None:
     """The group's matrix over those of its members who have timed collectives; None where fewer than two have.
 
     `timed` False: over all enqueued collectives, with the times of enqueueing. `strict`: no row is left out for the
-    sake of the others' columns, and a member without one is no group.
+    sake of the others' columns, and a member without one is no group. `shifts`: rank -> seconds to add to its host's
+    clock for `created`.
     """
     rolls = {rank: roll for rank in group.members if (roll := table.rolls.get((group.key, rank))) is not None}
     usable = {rank: _usable(roll, timed, strict) for rank, roll in rolls.items()}
@@ -89,7 +97,7 @@ def build(table: RollTable, group: Group, *, timed: bool = True, strict: bool = 
         enqueued = roll.created[place]
         values[row] = roll.duration_ms[place] if timed else enqueued
         signatures[row] = roll.signature[place]
-        np.maximum(created, enqueued, out=created)
+        np.maximum(created, enqueued + shifts[rank] if shifts and rank in shifts else enqueued, out=created)
     first = signatures[0].astype(np.int64)
     return GroupMatrix(
         group,

@@ -45,9 +45,10 @@ def measure(context: Context, limits: SlowLimits = DEFAULTS, *, collectives: boo
     whole: set[int] = set()
     partial: list[GroupMatrix] = []
     left_out = total = unseen = 0
+    shifts = _shifts(context)
     window = [np.inf, -np.inf]
     for group in context.table.groups:
-        matrix = build(context.table, group)
+        matrix = build(context.table, group, shifts=shifts)
         if matrix is None or not len(matrix.numbers):
             unseen += len(group.members) > 1 and any((group.key, rank) in context.table.rolls for rank in group.members)
             continue
@@ -101,6 +102,13 @@ def measure(context: Context, limits: SlowLimits = DEFAULTS, *, collectives: boo
         collectives=_collectives([one.collectives for one in measured]) if collectives else None,
         notes=notes_of(context, timing, partial, unseen=unseen, left_out=left_out, only_disturbed=only_disturbed),
     )
+
+
+def _shifts(context: Context) -> dict[int, float]:
+    """Rank -> seconds to add to its host's clock, where hosts' clocks are known to differ."""
+    offsets = context.job.clock_offsets
+    hosts = {rank: context.job.rank(rank).host for rank in context.table.rows} if offsets else {}
+    return {rank: offsets[host][0] for rank, host in hosts.items() if host is not None and host in offsets}
 
 
 def _usable_until(context: Context) -> tuple[float, bool]:
