@@ -161,12 +161,16 @@ class Clash:
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
-    """Outstanding messages between two ranks that the other end has not issued. `side`: "send" or "receive"."""
+    """Outstanding messages between two ranks that the other end has not issued. `side`: "send" or "receive".
+
+    `stands`: the first of them is what its rank stands at; else it has enqueued them ahead.
+    """
 
     source: int
     destination: int
     side: str
     count: int
+    stands: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,14 @@ def test_a_healthy_job_has_no_sign_of_a_fault() -> None:
     assert "tail" in text
 
 
+def test_one_look_at_a_job_of_which_nothing_shows_a_stop_says_so() -> None:
+    found = examined(fr.one_group(4, rounds=2000, backend="gloo", look=8.0))
+    assert found.diagnosis.verdict.exit_status == 2
+    text = shown(found)
+    assert "at this look" in flat(text)
+    assert not any(line.lstrip().startswith(("!", "*")) for line in text.splitlines())
+
+
 def test_hostile_names_do_nothing() -> None:
     tops = fr.dumps(fr.one_group(4, stops={2: 30}))
     for top in tops.values():

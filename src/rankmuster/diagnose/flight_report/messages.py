@@ -140,7 +140,7 @@ class _Tally:
             self.matched,
             tuple(self.clashes[:MAX_TOLD]),
             self.clashing,
-            tuple(self.unmatched[:MAX_TOLD]),
+            tuple(sorted(self.unmatched, key=lambda lone: not lone.stands)[:MAX_TOLD]),
             self.unmatched_total,
             self.unknown,
             self.one_sided,
@@ -193,7 +193,21 @@ def _pair(context: Context, whole: _Table, mine: slice, tally: _Tally) -> None:
         count = int((alone & ~done[flags][kept]).sum())
         if count and not other.dump.cut:
             tally.unmatched_total += count
-            tally.unmatched.append(Unmatched(source, destination, side, count))
+            first = count == int((~done[flags][kept]).sum())
+            stands = first and _stands(context, key, source, destination, side)
+            tally.unmatched.append(Unmatched(source, destination, side, count, stands))
+
+
+def _stands(context: Context, key: int, source: int, destination: int, side: str) -> bool:
+    """Whether one end stands at a message of the pair."""
+    waiter, peer = (source, destination) if side == "send" else (destination, source)
+    head = context.table.heads.get(waiter)
+    return (
+        head is not None
+        and head.group == key
+        and head.peer == peer
+        and head.kind == ("send" if side == "send" else "recv")
+    )
 
 
 def _numbered(p2p_seq: Ints) -> Ints:

@@ -20,6 +20,7 @@ from rankmuster.model.flight_report import (
 from rankmuster.model.ranks_text import ranks_text
 from rankmuster.report import theme
 from rankmuster.report.flight.words import (
+    AT_THIS_LOOK,
     DIFFERENCES,
     GAPS,
     SHIFTS,
@@ -48,17 +49,21 @@ QUIET = frozenset({GroupState.TAIL, GroupState.LEVEL, GroupState.QUEUED, GroupSt
 MOVING = "; not there yet, which is the ordinary tail of a job that moves: "
 
 
-def print_group(paper: Paper, report: GroupReport, roles: Mapping[int, Role], labels: dict[int, str]) -> None:
-    """`labels`: of all groups, by key."""
+def print_group(
+    paper: Paper, report: GroupReport, roles: Mapping[int, Role], labels: dict[int, str], *, stopped: bool
+) -> None:
+    """`labels`: of all groups, by key. `stopped`: the verdict is of a fault; else who stands may as well pass."""
     fault = report.state not in QUIET
+    open_ = fault and not stopped and report.state is not GroupState.DIFFERENCE
+    sign = "?" if open_ else "!"
     paper.line(
         paper.text(group_name(report), "bold"),
-        paper.text(f"- {STATES[report.state]}", "yellow" if fault else "dim"),
+        paper.text(f"- {AT_THIS_LOOK if open_ else STATES[report.state]}", "yellow" if fault else "dim"),
     )
     if report.difference is not None:
         _difference(paper, report.difference)
     if report.divergence is not None:
-        _divergence(paper, report.divergence, report.state, report.difference)
+        _divergence(paper, report.divergence, report.state, report.difference, sign)
     for there in report.places[:MAX_PLACES]:
         _place(paper, there, report, roles, labels)
     left = report.places[MAX_PLACES:]
@@ -66,7 +71,7 @@ def print_group(paper: Paper, report: GroupReport, roles: Mapping[int, Role], la
         ranks = [rank for there in left for rank in there.ranks]
         _note(paper, f"and {counted(len(left), 'more place')} of {short_ranks(ranks)}; JSON has them")
     if report.messages is not None:
-        _messages(paper, report.messages, report.state)
+        _messages(paper, report.messages, report.state, sign)
     if report.exchanges is not None:
         _exchanges(paper, report.exchanges)
     for gap in report.gaps[:MAX_LINES]:
@@ -113,7 +118,7 @@ def _difference(paper: Paper, difference: Difference) -> None:
         paper.line(paper.text(f"{more} too, as they do behind a first one (--differences shows them)", "dim"), indent=6)
 
 
-def _divergence(paper: Paper, first: Divergence, state: GroupState, difference: Difference | None) -> None:
+def _divergence(paper: Paper, first: Divergence, state: GroupState, difference: Difference | None, sign: str) -> None:
     where = f"{number(first.sequence)} {first.call}".rstrip()
     if state in (GroupState.TAIL, GroupState.LEVEL):
         paper.item("", paper.text(f"{where}: {_came(first)}{MOVING}{short_ranks(first.missing)}", "dim"))
@@ -131,7 +136,7 @@ def _divergence(paper: Paper, first: Divergence, state: GroupState, difference: 
         paper.item("", paper.text(words, "dim"))
         return
     unknown = f"; unknown of {short_ranks(first.unknown)}" if first.unknown else ""
-    paper.item("!", paper.text(f"{where}: {_came(first)}, {missing}{unknown}"))
+    paper.item(sign, paper.text(f"{where}: {_came(first)}, {missing}{unknown}"))
 
 
 def _came(first: Divergence) -> str:
@@ -148,7 +153,7 @@ def _place(
     paper.item(look.terminal_sign if look is not None else ".", paper.text(words, style), style=style)
 
 
-def _messages(paper: Paper, messages: Messages, state: GroupState) -> None:
+def _messages(paper: Paper, messages: Messages, state: GroupState, sign: str) -> None:
     quiet = state in QUIET
     pairs = counted(messages.pairs, "pair")
     parts = [f"{counted(messages.matched, 'message')} between {pairs} matched by order"]
@@ -173,7 +178,10 @@ def _messages(paper: Paper, messages: Messages, state: GroupState) -> None:
         else:
             words = f"rank {lone.destination} receives from rank {lone.source}, which has issued no send for it"
         words += f" ({lone.count} messages)" if lone.count > 1 else ""
-        paper.item("" if quiet else "!", paper.text(words + (" yet" if quiet else ""), "dim" if quiet else ""))
+        ahead = quiet or not lone.stands
+        paper.item(
+            "" if ahead else sign, paper.text(f"further on, {words}" if ahead else words, "dim" if ahead else "")
+        )
     if len(messages.unmatched) > MAX_LINES:
         _note(paper, f"{messages.unmatched_total} messages without their other end in all; JSON has more of them")
 

@@ -220,7 +220,13 @@ def _messages(messages: Messages) -> dict[str, Any]:
         ],
         "unmatched_total": messages.unmatched_total,
         "unmatched": [
-            {"source": lone.source, "destination": lone.destination, "side": lone.side, "count": lone.count}
+            {
+                "source": lone.source,
+                "destination": lone.destination,
+                "side": lone.side,
+                "count": lone.count,
+                "stands": lone.stands,
+            }
             for lone in messages.unmatched
         ],
     }

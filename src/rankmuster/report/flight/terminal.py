@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from rankmuster.model.fault import Role
+from rankmuster.model.fault import FaultClass, Role
 from rankmuster.model.flight_report import Aligned, Between, DumpsReport, FlightReport, GapKind, GroupReport, GroupState
 from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.verdict import Verdict
@@ -75,10 +75,11 @@ def render(
     }
     if full:
         paper.heading("Groups", f"{len(full)} of {counted(len(report.groups), 'group')} in full")
+    stopped = verdict.class_ not in (FaultClass.INCONCLUSIVE, FaultClass.BLIND)
     for place, group in enumerate(full):
         if place:
             console.print()
-        print_group(paper, group, roles, labels)
+        print_group(paper, group, roles, labels, stopped=stopped)
     for table in aligned:
         print_aligned(paper, table)
     _counted(paper, others, bool(full))

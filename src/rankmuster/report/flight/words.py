@@ -28,6 +28,9 @@ STATES: dict[GroupState, str] = {
     GroupState.LEVEL: "nothing outstanding",
 }
 
+AT_THIS_LOOK = "members stand here at this look; whether they wait or pass, these dumps do not tell"
+"""For what stands in a job that nothing shows to have stopped."""
+
 DIFFERENCES: dict[Subkind, str] = {
     Subkind.OP_MISMATCH: "other operations",
     Subkind.SIZE_MISMATCH: "other sizes",
