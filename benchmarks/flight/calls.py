@@ -56,7 +56,7 @@ class Call:
 
     `pattern`: an uneven all-to-all, the sizes of which depend on who passes to whom. `gap`: numbers that a captured
     graph took just before. `rooted`: the group's first member leaves early. `stray`: extra rows that this rank expects
-    of its peers, for a fault (1: of every peer, 2: of one).
+    of its peers, for a fault (1: of every peer, 2: of one). `in_world`: a message that goes through default_pg.
     """
 
     slot: Slot
@@ -70,10 +70,11 @@ class Call:
     rooted: bool = False
     pattern: int | None = None
     stray: int = 0
+    in_world: bool = False
 
     @property
     def pg(self) -> Pg:
-        return PG_OF_SLOT[self.slot]
+        return Pg.WORLD if self.in_world else PG_OF_SLOT[self.slot]
 
     @property
     def entries(self) -> int:

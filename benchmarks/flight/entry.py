@@ -46,7 +46,7 @@ def kind_of(job: Settings, layout: Layout, call: Call, part: int, rank: int) -> 
     if call.pattern is not None:
         ins, outs = uneven(call, group.members.index(rank), len(group.members))
     if call.way is not Way.NONE:
-        op = _message_name(call, group, rank)
+        op = _message_name(call, group, rank, job.tp * job.dp)
     return EntryKind(
         frames=stack_of(call.site, own.op, job.frames),
         pg_id=pg_id,
@@ -61,10 +61,10 @@ def kind_of(job: Settings, layout: Layout, call: Call, part: int, rank: int) -> 
     )
 
 
-def _message_name(call: Call, group: Group, rank: int) -> str:
-    """Ranks of a message's name are the group's own."""
-    here = group.members.index(rank)
-    there = here + 1 if call.slot is Slot.PP_NEXT else here - 1
+def _message_name(call: Call, group: Group, rank: int, stride: int) -> str:
+    """Ranks of a message's name are the group's own. `stride`: from one stage to the next."""
+    peer = rank + stride if call.slot is Slot.PP_NEXT else rank - stride
+    here, there = group.members.index(rank), group.members.index(peer)
     return f"send {here}->{there}" if call.way is Way.SEND else f"recv {here}<-{there}"
 
 

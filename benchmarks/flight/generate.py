@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", default=defaults.version)
     for name in ("clock_offset_s", "look_spread_s"):
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(defaults, name))
-    for name in ("wrapped", "timing", "only_active", "hashed", "gaps", "look_times"):
+    for name in ("wrapped", "timing", "only_active", "hashed", "gaps", "look_times", "ahead_differs", "world_messages"):
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=getattr(defaults, name))
     for name, kinds in _ENUMS.items():

@@ -12,6 +12,7 @@ LAYOUTS: dict[str, Settings] = {
     "tp8": Settings(tp=8, style=Style.SGLANG),
     "tp2": Settings(tp=2, style=Style.VLLM),
     "tp4 pp2": Settings(tp=4, pp=2, style=Style.VLLM),
+    "tp2 pp2, messages in default_pg": Settings(tp=2, pp=2, style=Style.VLLM, world_messages=True),
     "tp4 ep8 dp2": Settings(tp=4, dp=2, ep=8, style=Style.SGLANG),
     "tp4 pp2 dp2": Settings(tp=4, pp=2, dp=2, style=Style.MEGATRON),
     "tp2 pp4 dp4 ep8": Settings(tp=2, pp=4, dp=4, ep=8, style=Style.MEGATRON),
@@ -95,6 +96,7 @@ def _shapes(base: Settings, kind: FaultKind) -> Iterator[tuple[str, Settings]]:
     yield "timing, clocks apart", replace(plain, timing=True, clock_offset_s=2.0)
     yield "timing, bare", replace(plain, timing=True, look_times=False)
     yield "far ahead", replace(plain, ahead=200, look_times=False)
+    yield "hosts differ in how far ahead", replace(plain, ahead_differs=True, look_times=False)
     yield "nothing ahead", replace(plain, ahead=1, timing=True)
     yield "JSON", replace(plain, form=Form.JSON)
     yield "schema 2.4", replace(plain, version="2.4")
@@ -143,6 +145,7 @@ def _moving(plain: Settings, kind: FaultKind) -> Iterator[tuple[str, Settings]]:
             yield f"{name}, damaged", replace(base, damaged=1)
             yield f"{name}, older", replace(base, older=1)
             yield f"{name}, older, bare", replace(base, older=max(1, plain.ranks // 4), look_times=False)
+        yield f"{name}, hosts differ in how far ahead", replace(base, ahead_differs=True, timing=True)
         yield f"{name}, gloo", replace(base, backend=Backend.GLOO)
         yield f"{name}, nccl2", replace(base, backend=Backend.NCCL2)
         yield f"{name}, active entries only", replace(base, only_active=True)

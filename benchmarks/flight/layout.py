@@ -96,6 +96,8 @@ def build(job: Settings) -> Layout:
         groups.append(Group(kind, name, desc, members))
     groups_of: list[list[Group]] = [[] for _ in range(job.ranks)]
     for group in groups:
+        if group.kind is Pg.PP and job.world_messages:
+            continue  # a group without a call has no communicator, and no line in the table
         for rank in group.members:
             groups_of[rank].append(group)
     return _with_channels(job, groups, groups_of)

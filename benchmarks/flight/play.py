@@ -54,6 +54,9 @@ class _Player:
             self.number[row, : len(program.calls)] = _numbers(program.calls, plan)
         self.enqueued, self.started, self.finished = (np.full((ranks, width), NEVER, np.int32) for _ in range(3))
         self.head = np.zeros(ranks, np.int64)
+        self.ahead = np.full(ranks, job.ahead, np.int64)
+        if job.ahead_differs:
+            self.ahead = np.random.default_rng([job.seed, 5]).integers(1, job.ahead + 1, ranks)
         self.free = np.zeros(ranks, np.int32)  # when the GPU ends what it did
         self._calls()
         self._meetings()
@@ -119,7 +122,8 @@ class _Player:
         skew = np.int32(self.job.seed & 0xFFFF)
         self.enqueued[:, 0] = 1000 + _jitter(everyone, everyone * 0, skew) * 20
         for index in range(1, min(self.job.ahead, self.enqueued.shape[1])):
-            self._enqueue(everyone, np.full(len(everyone), index), np.zeros(len(everyone), np.int32))
+            may = everyone[self.ahead > index]
+            self._enqueue(may, np.full(len(may), index), np.zeros(len(may), np.int32))
         self.enqueued[self.stop == 0, 0] = NEVER
         came = everyone
         while len(came):
@@ -197,7 +201,7 @@ class _Player:
         self.free[ranks] = finish
         self.waiting[ranks] = -1
         self.head[ranks] += 1
-        self._enqueue(ranks, index + self.job.ahead, finish)
+        self._enqueue(ranks, index + self.ahead[ranks], finish)
         return ranks
 
 

@@ -19,6 +19,13 @@ PATTERNS = 3
 
 def step_of(job: Settings, stage: int) -> list[Call]:
     """The calls of one step of every rank of `stage`."""
+    calls = _styled(job, stage)
+    if not job.world_messages:
+        return calls
+    return [replace(call, in_world=True) if call.way is not Way.NONE else call for call in calls]
+
+
+def _styled(job: Settings, stage: int) -> list[Call]:
     if job.style is Style.MEGATRON:
         return _megatron(job, stage)
     return _vllm(job, stage) if job.style is Style.VLLM else _sglang(job, stage)

@@ -113,6 +113,8 @@ class Settings:
     hashed: bool = False  # names of groups are 40 hex digits
     gaps: bool = True  # CUDA-graph capture takes numbers without entries
     ahead: int = 48  # calls that a host enqueues before its GPU
+    ahead_differs: bool = False  # ... at most: each rank has its own number
+    world_messages: bool = False  # sends and receives go through default_pg, beside its collectives
     timeout_ms: int = 600_000
     ranks_per_host: int = 8
     clock_offset_s: float = 0.0  # largest offset of a host's clock

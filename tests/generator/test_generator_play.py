@@ -178,6 +178,25 @@ def test_messages_outside_a_batch_carry_the_last_collectives_number() -> None:
     assert [e["p2p_seq_id"] for e in own] == list(range(own[0]["p2p_seq_id"], own[0]["p2p_seq_id"] + len(own)))
 
 
+def test_messages_through_the_default_group_take_its_collectives_number() -> None:
+    made = of(LAYOUTS[1], world_messages=True, look=Look.IDLE)
+    top = tops(made)[5]
+    own = [e for e in top["entries"] if e["is_p2p"]]
+    assert {e["process_group"][1] for e in own} == {"default_pg"}
+    assert {e["profiling_name"] for e in own} == {"nccl:recv 5<-1", "nccl:send 5->9"}
+    collectives = {e["collective_seq_id"] for e in top["entries"] if e["pg_id"] == 0 and not e["is_p2p"]}
+    assert {e["collective_seq_id"] for e in own} & collectives, "they collide, as in life"
+    assert len(top["pg_config"]) == len({e["process_group"][0] for e in top["entries"]})
+
+
+def test_hosts_may_differ_in_how_far_ahead_they_are() -> None:
+    made = of(LAYOUTS[0], ahead=40, ahead_differs=True, fault=Fault(FaultKind.TRANSPORT))
+    waiting = (made.played.enqueued != NEVER).sum(axis=1) - (made.played.finished != NEVER).sum(axis=1)
+    assert waiting.min() >= 1
+    assert waiting.max() <= 40
+    assert len(set(waiting.tolist())) > 5
+
+
 def test_clocks_of_hosts_differ_and_looks_do_not() -> None:
     apart = of(LAYOUTS[0], clock_offset_s=5.0, ranks_per_host=4, look=Look.LIVE)
     firsts = [pickle.loads(apart.dump(rank))["entries"][-1]["time_created_ns"] for rank in range(16)]
