@@ -8,7 +8,6 @@ from rankmuster.evidence import flight_native
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.flight_dump import looks_like_dump, reading
 from rankmuster.evidence.flight_opcodes import PickleDamaged, PickleRefused, walk
-from rankmuster.evidence.flight_repeat import RepeatedEntries
 from rankmuster.evidence.flight_table import ColumnBuilder
 from rankmuster.model.plane import Plane
 from rankmuster.model.problem import Problem, ProblemKind
@@ -35,6 +34,9 @@ def read_pure(blob: Blob, repeats: bool = True) -> Reading:
 
     `repeats`: entries that only repeat what was there before are read many at a time; without it, opcode by opcode.
     """
+    # Only loaded where there is no native reader, or where it leaves something: it compiles patterns.
+    from rankmuster.evidence.flight_repeat import RepeatedEntries
+
     builder = ColumnBuilder()
 
     def take(value: dict[Any, Any]) -> Any:

@@ -22,7 +22,7 @@ from rankmuster.model.flight import Floats, Ints
 MIN_RUN = 8
 """Entries at a time: fewer are walked sooner than arrays are set up for them."""
 
-FIRST_WINDOW = 1 << 14
+FIRST_WINDOW = 1 << 13
 """Bytes looked at first behind an entry: little is lost if there is only one more."""
 
 MAX_WINDOW = 1 << 22
