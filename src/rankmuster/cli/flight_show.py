@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,6 +54,9 @@ AFTERWARDS = (
     "rich.console",
 )
 """Modules that the report needs when the dumps have been read."""
+
+LINES_AT_ONCE = 5000
+"""JSON lines written together, about 3 MB."""
 
 WHENCE = (
     "torch writes dumps when its watchdog times out (TORCH_FR_BUFFER_SIZE above 0, TORCH_NCCL_DUMP_ON_TIMEOUT=1) to "
@@ -147,6 +151,11 @@ def tell(
         stacks = wanted.stacks and (form is Format.JSON or not wanted.entries)
         report = flight_report(examined, stacks=stacks, examples=wanted.differences)
     choice = _Choice(wanted, keys)
+    to_screen = output is None or str(output) == "-"
+    if form is Format.JSONL and to_screen:
+        for piece in _pieces(_lines(examined, choice)):
+            write_stdout(piece)
+        return examined.diagnosis.verdict.exit_status
     with doing(f"writing the report on {path} as {form.value}"):
         if form is Format.JSONL:
             text = "".join(_lines(examined, choice))
@@ -156,7 +165,7 @@ def tell(
             color = _color_wanted(wanted.no_color, output)
             text = _terminal(examined, report, choice, width=wanted.width, color=color)
     verdict = examined.diagnosis.verdict
-    if output is None or str(output) == "-":
+    if output is None or to_screen:
         write_stdout(text)
     else:
         write_file(output, text)
@@ -261,6 +270,12 @@ def _aligned(examined: Examination, report: FlightReport, choice: _Choice) -> li
     return [table for table in tables if table is not None]
 
 
+def _pieces(lines: Iterator[str]) -> Iterator[str]:
+    """Lines by the thousand: a large job's records do not fit into memory as text."""
+    while piece := "".join(islice(lines, LINES_AT_ONCE)):
+        yield piece
+
+
 def _lines(examined: Examination, choice: _Choice) -> Iterator[str]:
     from rankmuster.report.flight import json_form
 
@@ -312,8 +327,6 @@ def _terminal(examined: Examination, report: FlightReport, choice: _Choice, *, w
 
 
 def _print_entries(examined: Examination, choice: _Choice, console: Console) -> None:
-    from itertools import islice
-
     from rankmuster.report.flight.entries import print_entries
     from rankmuster.report.paper import Paper
 

@@ -213,7 +213,7 @@ class Exchanges:
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """`children`: records of coalesced calls, which never move by themselves; `coalesced`: the calls they belong to."""
+    """`inferred`: no dump has the group's table (gloo's is broken), so that members without a dump are not known."""
 
     key: int
     name: str
@@ -231,6 +231,7 @@ class GroupReport:
     same_members: tuple[int, ...]  # keys of other groups
     accused: bool  # the verdict's first divergence is here
     since: float | None  # when the earliest operation that a member stands at was enqueued
+    inferred: bool = False
 
 
 @dataclass(frozen=True, slots=True)

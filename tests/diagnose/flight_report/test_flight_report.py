@@ -373,3 +373,8 @@ def test_messages_that_a_rank_enqueued_ahead_are_no_fault_of_the_other_end() -> 
     messages = only(told(two(programs, stops={0: 3}, ahead={0: 8, 1: 8}, stalls={1: 1}))).messages
     assert messages is not None
     assert [(lone.side, lone.count, lone.stands) for lone in messages.unmatched] == [("receive", 3, False)]
+
+
+def test_members_that_no_table_tells_are_said_to_be_inferred() -> None:
+    assert only(told(fr.one_group(4, backend="gloo", look=60.0))).inferred
+    assert not only(told(fr.one_group(4))).inferred

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors.waiting import graph_of
 from rankmuster.diagnose.flight_report.differences import differences
 from rankmuster.diagnose.flight_report.divergence import divergence
@@ -46,6 +47,7 @@ def flight_report(examined: Examination, *, stacks: bool = False, examples: int 
         if head is not None:
             standing[head.group].append(head)
     twins = _twins(table.groups)
+    told = _told(context)
     reports = []
     for group in table.groups:
         key = group.key
@@ -70,6 +72,7 @@ def flight_report(examined: Examination, *, stacks: bool = False, examples: int 
                 same_members=tuple(other for other in twins[group.members] if other != key),
                 accused=_is_accused(verdict, group),
                 since=min((head.created for head in standing[key] if head.created > 0), default=None),
+                inferred=key not in told,
             )
         )
     reports.sort(key=_interest)
@@ -79,6 +82,16 @@ def flight_report(examined: Examination, *, stacks: bool = False, examples: int 
         between=context.between,
         stacks=stack_report(context, verdict) if stacks else None,
     )
+
+
+def _told(context: Context) -> set[int]:
+    """Keys of the groups whose members a dump's own table has."""
+    rows = context.table.rows
+    return {
+        key
+        for (rank, index), key in context.table.local_groups.items()
+        if rank in rows and rows[rank].dump.columns.groups[index].members
+    }
 
 
 def _twins(groups: Iterable[Group]) -> dict[tuple[int, ...], list[int]]:

@@ -38,7 +38,7 @@ def differences(context: Context, findings: Iterable[Finding], examples: int) ->
             if group.key in found or group.label != told.group or group.members != told.members:
                 continue
             entered = entered_at(table, group, told.sequence)
-            if len(entered) > 1 and differs(entered, group.members) is not None:
+            if len(entered) > 1 and differs(entered, group.members, inferred=group.inferred) is not None:
                 found[group.key] = _difference(table, group, told.sequence, kind, accusation.culprits, examples)
                 break
     return found
@@ -87,7 +87,7 @@ def _differing(table: RollTable, group: Group, after: int) -> list[int]:
 
 def _clashes(table: RollTable, group: Group, seq: int) -> bool:
     entered: Mapping[int, Signature] = entered_at(table, group, seq)
-    return len(entered) > 1 and differs(entered, group.members) is not None
+    return len(entered) > 1 and differs(entered, group.members, inferred=group.inferred) is not None
 
 
 def _left(table: RollTable, key: int, rank: int, seq: int) -> bool:

@@ -60,6 +60,8 @@ def print_group(
         paper.text(group_name(report), "bold"),
         paper.text(f"- {AT_THIS_LOOK if open_ else STATES[report.state]}", "yellow" if fault else "dim"),
     )
+    if report.inferred:
+        _note(paper, "members as dumps show them, none has the group's table: those without a dump are not known")
     if report.difference is not None:
         _difference(paper, report.difference)
     if report.divergence is not None:
