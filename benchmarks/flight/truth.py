@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.flight.plan import Plan
-from benchmarks.flight.settings import SLOW_KINDS, FaultKind, Look, Settings
+from benchmarks.flight.settings import SLOW_KINDS, Backend, FaultKind, Look, Settings
 
 _BETWEEN_TWO = (FaultKind.MISSING_SEND, FaultKind.MISSING_RECV, FaultKind.UNEVEN_PAIR)
 _NEEDS_MAJORITY = (
@@ -77,6 +77,8 @@ def of(
     silent |= kind is FaultKind.GPU_STALL and not (job.timing and job.has_events)
     # Bare dumps: one that ends where it stopped looks like one taken a little earlier.
     silent |= kind is FaultKind.HOST_STOP and not job.look_times
+    # gloo records no message: who stands at one seems to have called nothing more, like who has stopped.
+    silent |= job.backend is Backend.GLOO and job.pp > 1
     return Truth(
         fault=kind.value,
         culprits=() if nobody else (rank,),
