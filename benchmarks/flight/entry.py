@@ -11,6 +11,7 @@ from benchmarks.flight.numbering import TERMINATOR
 from benchmarks.flight.programs import HIDDEN
 from benchmarks.flight.settings import Settings
 from benchmarks.flight.stacks import Frame, stack_of
+from numpy.typing import NDArray
 
 STRAY_ROWS = 8
 
@@ -84,8 +85,9 @@ def uneven(call: Call, here: int, size: int) -> tuple[Shapes, Shapes]:
     )
 
 
-def _rows(giver: np.ndarray, taker: np.ndarray, pattern: int) -> np.ndarray:
-    return (giver * 131 + taker * 37 + pattern * 911) % 240 + 16
+def _rows(giver: NDArray[np.int64], taker: NDArray[np.int64], pattern: int) -> NDArray[np.int64]:
+    rows: NDArray[np.int64] = (giver * 131 + taker * 37 + pattern * 911) % 240 + 16
+    return rows
 
 
 def pg_config(job: Settings, layout: Layout, rank: int) -> dict[str, dict[str, str]]:

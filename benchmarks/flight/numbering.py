@@ -54,14 +54,14 @@ def number(program: Program, calls: tuple[Call, ...], *, messages: bool = True) 
         ops[mine] = program.op_before[kind] + np.cumsum(bump_op[mine])
     kinds: dict[tuple[int, int], int] = {}
     rows = []
-    for place, (index, call) in enumerate(zip(program.calls.tolist(), own, strict=True)):
+    for at, (index, call) in enumerate(zip(program.calls.tolist(), own, strict=True)):
         if call.way is not Way.NONE and not messages:
             continue
         last = len(call.parts) - 1
         for part in range(len(call.parts)):
-            rows.append((kinds.setdefault((index, part), len(kinds)), place, last - part))
+            rows.append((kinds.setdefault((index, part), len(kinds)), at, last - part))
         if call.closing is not None:
-            rows.append((kinds.setdefault((index, TERMINATOR), len(kinds)), place, 0))
+            rows.append((kinds.setdefault((index, TERMINATOR), len(kinds)), at, 0))
     table = np.array(rows, np.int64).reshape(-1, 3)
     place = table[:, 1]
     return Numbered(

@@ -88,7 +88,7 @@ class _Player:
         for slot in Slot:
             used = layout.channel[:, slot]
             np.maximum.at(room, used[used >= 0], most[slot])
-        self.first = np.concatenate([[0], np.cumsum(room)])
+        self.first = np.concatenate([np.zeros(1, np.int64), np.cumsum(room)])
         total = int(self.first[-1])
         self.latest = np.zeros(total, np.int32)
         self.count = np.zeros(total, np.int32)
@@ -100,8 +100,8 @@ class _Player:
 
     def _marks(self) -> None:
         plan, ranks = self.plan, self.job.ranks
-        never = np.iinfo(np.int64).max
-        self.stop, self.stall, self.broken = (np.full(ranks, never, np.int64) for _ in range(3))
+        never = int(np.iinfo(np.int64).max)
+        self.stop, self.stall, self.broken = (np.full(ranks, never, dtype=np.int64) for _ in range(3))
         for table, marks in ((self.stop, plan.stops), (self.stall, plan.stalls), (self.broken, plan.breaks)):
             for rank, index in marks.items():
                 table[rank] = index
@@ -183,7 +183,7 @@ class _Player:
 
     def _leave(self) -> NDArray[np.int64]:
         """Ends what has all that it needs; the ranks whose GPUs are free again."""
-        ranks = np.nonzero(self.waiting >= 0)[0]
+        ranks: NDArray[np.int64] = np.nonzero(self.waiting >= 0)[0]
         meeting = self.waiting[ranks]
         complete = self.count[meeting] >= self.need[meeting]
         if self.tolerated:
@@ -194,7 +194,7 @@ class _Player:
                 self.tolerated = 0
         ends = complete & ~self.wrong[meeting] & (self.head[ranks] != self.broken[ranks])
         ranks, meeting = ranks[ends], meeting[ends]
-        index = self.head[ranks]
+        index: NDArray[np.int64] = self.head[ranks]
         call = self.program[self.plan.program_of[ranks], index]
         finish = np.maximum(self.latest[meeting], self.started[ranks, index]) + self.gpu_us[call]
         self.finished[ranks, index] = finish

@@ -64,7 +64,7 @@ def beside(ranks: int, torch: Path | None, say: Callable[[str], None]) -> None:
             ("reading the bytes", measure([sys.executable, "-c", READS, *files], runs)),
         ]
         if torch is not None:
-            theirs = [torch / "torchfrtrace", folder / "flight", "--allow-incomplete-ranks"]
+            theirs: list[str | Path] = [torch / "torchfrtrace", folder / "flight", "--allow-incomplete-ranks"]
             rows.append(("`torchfrtrace FOLDER` of torch 2.13", measure(theirs)))
     own, pickled = rows[0][1], rows[2][1]
     say(f"### {ranks:,} ranks x 2,000 entries, {total / 1e6:,.0f} MB\n")

@@ -31,7 +31,16 @@ def environment() -> Path:
     if not (place / "installed").exists():
         print(f"installing torch {TORCH} into {place} ...", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
-        command = [place / "bin" / "python", "-m", "pip", "install", "--quiet", f"torch=={TORCH}", "numpy", "tabulate"]
+        command = [
+            str(place / "bin" / "python"),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            f"torch=={TORCH}",
+            "numpy",
+            "tabulate",
+        ]
         subprocess.run(command, check=True)
         (place / "installed").touch()
     return place / "bin"

@@ -145,8 +145,14 @@ def _unlucky(job: Settings, own_plan: plan.Plan) -> tuple[tuple[int, ...], ...]:
 def _days_earlier(held: recorder.Held) -> recorder.Held:
     """The same program in an earlier run: all stamps are older; numbers look alike, as they do in life."""
     earlier = STALE_DAYS * 86_400 * 1_000_000_000
-    shifted = {
-        name: np.where(getattr(held, name) > 0, getattr(held, name) - earlier, 0)
-        for name in ("created_ns", "started_ns", "completed_ns")
-    }
-    return replace(held, **shifted)
+
+    def shifted(stamps: NDArray[np.int64]) -> NDArray[np.int64]:
+        moved: NDArray[np.int64] = np.where(stamps > 0, stamps - earlier, 0)
+        return moved
+
+    return replace(
+        held,
+        created_ns=shifted(held.created_ns),
+        started_ns=shifted(held.started_ns),
+        completed_ns=shifted(held.completed_ns),
+    )
