@@ -5,6 +5,9 @@
 
 #include "scan.h"
 
+/* What scan() returns; counted up with every change, so that a build that was left behind is not used. */
+#define LAYOUT 1
+
 static uint64_t process_seed;
 
 typedef struct {
@@ -334,10 +337,11 @@ static PyMethodDef methods[] = {
 /* Texts are hashed with a secret of the process, unless it was started without one. */
 static int start(PyObject *module)
 {
-    (void)module;
     PyObject *text = PyUnicode_FromString("rankmuster.evidence._flight_scan");
-    if (text == NULL)
+    if (text == NULL || PyModule_AddIntConstant(module, "LAYOUT", LAYOUT) < 0) {
+        Py_XDECREF(text);
         return -1;
+    }
     process_seed = (uint64_t)PyObject_Hash(text);
     Py_DECREF(text);
     return 0;

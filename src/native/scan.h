@@ -90,6 +90,8 @@ typedef enum {
     F_COUNT,
 } Field;
 
+_Static_assert(F_COUNT <= 32, "fields are bits of 32");
+
 enum { ENTRY_MARKS = 1 << F_RECORD_ID | 1 << F_PROFILING_NAME };
 
 typedef struct {

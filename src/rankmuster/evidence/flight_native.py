@@ -7,7 +7,7 @@ container that changes after it was shared) it leaves to the pure reader, so tha
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,10 +46,17 @@ _COLUMNS: tuple[tuple[str, np.dtype[Any]], ...] = (
     ("retired", np.dtype(np.bool_)),
 )
 
+LAYOUT = 1
+"""Of what scan() gives; a build left behind by an older version has another, and is not used."""
+
+_scan: Callable[[bytes], Scanned | None] | None = None
 try:
-    from rankmuster.evidence._flight_scan import scan as _scan
-except ImportError:  # installed without a compiler
-    _scan = None  # type: ignore[assignment]
+    from rankmuster.evidence import _flight_scan
+
+    if _flight_scan.LAYOUT == LAYOUT:
+        _scan = _flight_scan.scan
+except (ImportError, AttributeError):  # installed without a compiler
+    pass
 
 
 def active() -> bool:
@@ -88,5 +95,5 @@ class ScannedEntries:
 
 def scan(data: bytes) -> tuple[dict[str, Any], ScannedEntries] | None:
     """The top level of a dump and its entries; None where the pure reader has to look at it."""
-    scanned = _scan(data) if active() else None
+    scanned = _scan(data) if _scan is not None and active() else None
     return None if scanned is None else (scanned[0], ScannedEntries(scanned))
