@@ -10,6 +10,7 @@ from typing import Any
 from rankmuster.diagnose import (
     bygone,
     dump_choice,
+    earlier_dumps,
     flight_groups,
     host_clocks,
     log_rolls,
@@ -33,6 +34,7 @@ from rankmuster.model.frameworklog import DumpNotice, EngineWatchdog, WatchdogTi
 from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.instance import InstanceFacts, ManifestFacts
 from rankmuster.model.job import DumpFacts, Job
+from rankmuster.model.nccllog import NcclInit
 from rankmuster.model.ras import RasPoll
 from rankmuster.model.stamp import Stamp, StampKind
 
@@ -140,15 +142,20 @@ def build(
     live = {rank: flight for rank, flight in rows.items() if not dump_facts[rank].stale}
     # An empty dump without counters (a recorder of size 0) says as much as none.
     speaking = {rank: flight for rank, flight in live.items() if len(flight.dump.columns) or flight.dump.status}
-    groups, local_groups = flight_groups.align(
-        {rank: flight.dump for rank, flight in speaking.items()}, tuple(rank.rank for rank in roster.ranks)
-    )
+    world = tuple(rank.rank for rank in roster.ranks)
+    world_told = bool(facts and facts.world_size) or bool(evidence.of(NcclInit) or evidence.of(RasPoll))
+    recorded = _recorded(speaking, world, world_told)
+    before = earlier_dumps.earlier(recorded, dump_facts)
+    if before:
+        others = {rank: flight for rank, flight in speaking.items() if rank not in before}
+        recorded = _recorded(others, world, world_told)
+        dump_facts.update({rank: replace(dump_facts[rank], in_motion=False, earlier=True) for rank in before})
     timeouts = evidence.of(WatchdogTimeout)
     table = log_rolls.augment(
-        roll.build(groups, local_groups, speaking),
+        recorded,
         timeouts,
         evidence.of(WorkStatus),
-        tuple(rank.rank for rank in roster.ranks),
+        world,
     )
     polls = tuple(sorted(evidence.of(RasPoll), key=lambda poll: (clock.unix(poll.time) or 0.0, poll.source)))
     pages = tuple(sorted(evidence.of(EnginePage), key=lambda page: (clock.unix(page.time) or 0.0, page.source)))
@@ -169,7 +176,7 @@ def build(
         polls=sound,
         pages=pages,
         tracks=tracks,
-        local_groups=local_groups,
+        local_groups=table.local_groups,
         first_timeout=first_timeout,
         clock_offsets=host_clocks.estimate(table, roster),
         window=covered,
@@ -197,6 +204,12 @@ def build(
         bygone=before_start,
         between=between,
     )
+
+
+def _recorded(rows: Mapping[int, FlightRows], world: tuple[int, ...], world_told: bool) -> RollTable:
+    dumps = {rank: flight.dump for rank, flight in rows.items()}
+    groups, local_groups = flight_groups.align(dumps, world, world_told)
+    return roll.build(groups, local_groups, rows)
 
 
 def _between(newest: Mapping[int, FlightDump], earlier: Evidence, evidence: Evidence, limits: Thresholds) -> Between:

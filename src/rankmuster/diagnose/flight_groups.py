@@ -32,9 +32,10 @@ WHOLE = "default_pg"
 
 
 def align(
-    dumps: Mapping[int, FlightDump], world: tuple[int, ...] = ()
+    dumps: Mapping[int, FlightDump], world: tuple[int, ...] = (), world_told: bool = False
 ) -> tuple[tuple[Group, ...], dict[tuple[int, int], int]]:
     """All groups, and (rank, index in its dump) -> group key. `world`: every rank of the job, where that is known.
+    `world_told`: somebody says how many there are; else a last rank without a dump is not among them.
 
     Where a dump has no usable table (gloo's is broken), members are inferred from who uses the same (name, desc); only
     the whole job's group is known to hold those too who left no dump.
@@ -62,7 +63,9 @@ def align(
             key = len(groups)
             names = Counter(group.name for _, _, group in matched)
             descs = Counter(group.desc for _, _, group in matched)
-            groups.append(Group(key, names.most_common(1)[0][0], descs.most_common(1)[0][0], members))
+            name, desc = names.most_common(1)[0][0], descs.most_common(1)[0][0]
+            told_here = any(group.members for _, _, group in matched) or (world_told and desc == WHOLE)
+            groups.append(Group(key, name, desc, members, inferred=not told_here))
             for rank, index, _ in matched:
                 local[(rank, index)] = key
     return tuple(groups), local

@@ -66,13 +66,18 @@ def symmetric_mask(table: RollTable) -> NDArray[np.bool_]:
     return np.array([is_symmetric(signature.op) for signature in table.signatures], dtype=bool)
 
 
-def differs(entered: Mapping[int, Signature], members: tuple[int, ...]) -> Subkind | None:
-    """The sub-kind of the difference between the members' calls of one number, None for a legal one."""
+def differs(entered: Mapping[int, Signature], members: tuple[int, ...], *, inferred: bool = False) -> Subkind | None:
+    """The sub-kind of the difference between the members' calls of one number, None for a legal one.
+
+    `inferred`: there may be more members than `members`, so that who passes what to whom cannot be told.
+    """
     signatures = list(entered.values())
     if len({signature.op for signature in signatures}) > 1:
         return Subkind.OP_MISMATCH
     if len({signature.in_dtypes for signature in signatures if signature.in_dtypes}) > 1 and _dtypes_clash(signatures):
         return Subkind.DTYPE_MISMATCH
+    if inferred and sizes_of(signatures[0].op) in (Sizes.EXCHANGE, Sizes.GATHER_ALL):
+        return None
     return Subkind.SIZE_MISMATCH if _sizes_clash(entered, members) else None
 
 

@@ -18,7 +18,7 @@ def place(table: RollTable, edge: Edge) -> str:
 
 def build(table: RollTable) -> WaitGraph:
     """The wait-for graph of the moment the dumps were taken."""
-    older = _older(table)
+    older = passed(table)
     of: dict[int, Wait] = {}
     standing: dict[tuple[int, int], list[Head]] = defaultdict(list)
     for rank, head in table.heads.items():
@@ -36,8 +36,11 @@ def build(table: RollTable) -> WaitGraph:
     return WaitGraph(of, older)
 
 
-def _older(table: RollTable) -> frozenset[tuple[int, int]]:
-    """Members whose last number a peer has passed with a symmetric operation: they entered it after their dump."""
+def passed(table: RollTable) -> frozenset[tuple[int, int]]:
+    """(group, rank) of members whose last number a peer has passed with a symmetric operation.
+
+    They entered that after their dump, which is older than the peer's.
+    """
     found = set()
     furthest: dict[int, int] = defaultdict(lambda: -1)
     for (key, rank), view in table.views.items():

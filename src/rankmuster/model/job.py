@@ -31,12 +31,16 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A process group; identity is the member set plus its name."""
+    """A process group; identity is the member set plus its name.
+
+    `inferred`: no dump tells its members; those known are the ranks that use its name, and there may be more.
+    """
 
     key: int
     name: str
     desc: str
     members: tuple[int, ...]
+    inferred: bool = False
 
     @property
     def label(self) -> str:
@@ -67,7 +71,8 @@ class DumpFacts:
     `look`: unix seconds at which it was taken, None unknown (then it is presumed written at a time-out).
     `in_motion`: it holds completed entries that are not retired, which only dumps of a moving job do; or an older look
     at the same recorder shows that all ranks went on in between (`went_on`).
-    `stale`: it belongs to another run.
+    `stale`: it belongs to another run. `earlier`: it was taken in motion, and its peers' later, when nobody moved any
+    more: where the rank stands at last is unknown.
     """
 
     rank: int
@@ -80,6 +85,7 @@ class DumpFacts:
     has_events: bool
     has_timing: bool
     went_on: bool = False
+    earlier: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

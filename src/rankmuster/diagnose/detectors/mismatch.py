@@ -57,7 +57,7 @@ def _first_of(context: Context, group: Group) -> Finding | None:
     matrix = call_matrix(table, (table.rolls[(group.key, rank)] for rank in ranks))
     for column in _doubtful(matrix, table, group)[:MAX_COLUMNS]:
         entered = {rank: table.signatures[call] for rank, call in matrix.entered(column, ranks).items()}
-        subkind = differs(entered, group.members)
+        subkind = differs(entered, group.members, inferred=group.inferred)
         if subkind is not None:
             agreed = matrix.agreed_before(column)
             return _finding(context, group, int(matrix.numbers[column]), entered, subkind, agreed)
@@ -80,7 +80,7 @@ def differs_before(table: RollTable, group: Group, seq: int) -> bool:
     ranks = tuple(rolls)
     for column in _doubtful(matrix, table, group):
         entered = {rank: table.signatures[call] for rank, call in matrix.entered(column, ranks).items()}
-        if differs(entered, group.members) is not None:
+        if differs(entered, group.members, inferred=group.inferred) is not None:
             return True
     return False
 

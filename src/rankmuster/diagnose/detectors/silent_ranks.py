@@ -42,6 +42,8 @@ def unknown_finding(
     silence = f"neither dump nor log says where {ranks_text(absent)} {verb(absent, 'stands', 'stand')} there"
     if not speaks:
         silence = f"{ranks_text(absent)} left neither dump nor log line"
+        if all(_dumped_earlier(context, rank) for rank in absent):
+            silence = f"the dump of {ranks_text(absent)} is older than its peers', from when the job moved"
     statement = f"{place(context.table, first)} {op}: {text}; {silence}"
     evidence = references(context, heads, entered, ())
     wanted = _would_settle(context, absent)
@@ -139,6 +141,11 @@ def _first_waited(table: RollTable, heads: dict[int, Head], edges: list[Edge]) -
         return min(entered[1] if entered is not None else float("inf"), heads[edge.waiter].created)
 
     return min(lowest.values(), key=lambda edge: (since(edge), edge.waiter))
+
+
+def _dumped_earlier(context: Context, rank: int) -> bool:
+    facts = context.dump_facts.get(rank)
+    return facts is not None and facts.earlier
 
 
 def _wrote_something(context: Context, rank: int) -> bool:

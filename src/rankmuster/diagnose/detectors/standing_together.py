@@ -66,7 +66,9 @@ def together(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list
                 stalls.append(_Stall(key, seq, op, ranks, gone, tuple(here), finished=True))
             continue
         if len(group.members) == 1:
-            # Nobody else can hold it up.
+            # Nobody else can hold it up, where it is known that there is nobody else.
+            if group.inferred:
+                continue
             if _awaited(graph, ranks):
                 stalls.append(_Stall(key, seq, op, ranks, (), tuple(here), finished=False))
             continue
