@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+
+
+LONGEST_SECONDS = 600.0
+"""What hangs is ended then, and told; torch's analyser takes a minute and a half for the largest folder it is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +38,32 @@ def measure(command: Sequence[str | Path], runs: int = 1, env: Mapping[str, str]
         with tempfile.TemporaryFile() as out:
             start = time.perf_counter()
             process = subprocess.Popen(
-                list(map(str, command)), stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **(env or {})}
+                list(map(str, command)),
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(env or {})},
+                start_new_session=True,
             )
+            watch = threading.Timer(LONGEST_SECONDS, _end, (process.pid,))
+            watch.start()
             _, code, usage = os.wait4(process.pid, 0)
+            watch.cancel()
             best = min(best, time.perf_counter() - start)
             cpu = min(cpu, usage.ru_utime + usage.ru_stime)
             process.returncode = status = os.waitstatus_to_exitcode(code)
             peak = max(peak, usage.ru_maxrss * 1024 / 1e6)
             out.seek(0)
             first = out.readline(400).decode(errors="replace").strip()
+            if status < 0:
+                first = f"ended by signal {-status} after {best:.0f} s"
+                break
     return Cost(best, cpu, peak, status, first)
+
+
+def _end(pid: int) -> None:
+    """Ends a command that hangs, and what it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def machine() -> list[str]:

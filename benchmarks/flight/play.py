@@ -114,7 +114,7 @@ class _Player:
     def _meeting(self, ranks: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.int64]:
         rows = self.plan.program_of[ranks]
         channel = self.plan.layout.channel[ranks, self.slot[self.program[rows, index]]]
-        meeting: NDArray[np.int64] = self.first[channel] + self.number[rows, index]
+        meeting: NDArray[np.int64] = self.first[channel] + self.number[rows, index].astype(np.int64)
         return meeting
 
     def run(self) -> Played:

@@ -31,6 +31,16 @@ def test_a_process_is_measured_to_its_end() -> None:
     assert measure([sys.executable, "-c", "import os; print(os.environ['OWN'])"], env={"OWN": "x"}).first_line == "x"
 
 
+def test_what_hangs_is_ended_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks.flight import measure as measuring
+
+    monkeypatch.setattr(measuring, "LONGEST_SECONDS", 0.3)
+    cost = measure([sys.executable, "-c", "import time; time.sleep(60)"], runs=3)
+    assert cost.seconds < 30
+    assert cost.status == -9
+    assert "ended by signal 9" in cost.first_line
+
+
 def test_the_machine_and_the_versions_are_told() -> None:
     text = "\n".join(machine())
     for word in ("UTC", "commit", "cores", "Python", "numpy", "rankmuster", "load"):
