@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.flight import accuracy, grid, merging, speed  # noqa: E402  # found only now
+from benchmarks.flight import accuracy, grid, measure, merging, speed  # noqa: E402  # found only now
 from benchmarks.flight.measure import machine  # noqa: E402
 from benchmarks.flight.score import Score, overlooked  # noqa: E402
 from benchmarks.flight.torch_env import environment  # noqa: E402
@@ -46,6 +46,8 @@ def main() -> None:
     parser.add_argument("--no-torch", action="store_true", help="leave torch's analyser out")
     options = parser.parse_args()
     start = time.monotonic()
+    if options.quick:
+        measure.LONGEST_SECONDS = 90.0
     page = Page()
     page.say("# Flight Recorder: what was measured\n")
     page.say("Written by `make bench`" + (" (its quick part, `make bench-quick`)" if options.quick else "") + ".\n")

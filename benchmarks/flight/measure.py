@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-
 LONGEST_SECONDS = 600.0
 """What hangs is ended then, and told; torch's analyser takes a minute and a half for the largest folder it is given."""
 
