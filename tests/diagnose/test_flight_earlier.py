@@ -76,3 +76,12 @@ def test_who_passes_what_to_whom_is_not_told_among_members_that_are_inferred() -
     program = {rank: [exchange(rank), single(rank)] * 20 for rank in range(4)}
     found = judge(gloo(groups, program, stops={3: 30}, absent=frozenset({3})))
     assert culprits(found) == suspects(found) == []
+
+
+@pytest.mark.parametrize("backend", ["gloo", "nccl2"])
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_without_a_time_a_dump_a_moment_older_than_its_peers_is_no_stall(backend: str, ranks: int) -> None:
+    """Backends without events write no dump by themselves and have no sign of motion."""
+    found = judge(one_group(ranks, rounds=1000, backend=backend, look=8.0, looks={1: 7.96}))
+    assert culprits(found) == suspects(found) == []
+    assert found.verdict.class_ in (FaultClass.HEALTHY, FaultClass.INCONCLUSIVE)

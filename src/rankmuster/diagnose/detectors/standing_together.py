@@ -22,6 +22,8 @@ from rankmuster.model.verdict import FirstDivergence
 NAME = "who-waits-for-whom"
 """One detector in several files; see `waiting`."""
 
+SECOND_SET = "a second set of dumps some seconds later"
+
 TOLD = 8
 """Groups that stand as a whole which are told one by one."""
 
@@ -156,6 +158,10 @@ def _stalled(context: Context, stalls: list[_Stall]) -> Finding:
     references = tuple(
         table.reference(head.rank, head.row) for head in here if head.row >= 0 and head.rank in table.rows
     )
+    if all(stall.finished and asked_for(context, (*stall.stalled, *stall.others)) for stall in stalls):
+        # A moving job whose dumps were taken one after another looks the same.
+        statements.append("a dump taken a moment before its peers' shows the same: its backend writes none by itself")
+        return Finding(NAME, Plane.FLIGHT, "; ".join(statements), references[:16], would_decide=SECOND_SET)
     return Finding(NAME, Plane.FLIGHT, "; ".join(statements), references[:16], accusation)
 
 
@@ -236,7 +242,7 @@ def path(context: Context, key: int, seq: int, op: str, ranks: tuple[int, ...], 
             Plane.FLIGHT,
             f"{statement}, as in any moment of a moving job: its backend writes no dump by itself",
             references,
-            would_decide="a second set of dumps some seconds later",
+            would_decide=SECOND_SET,
         )
     wanted = "link and NIC error counters, NCCL's log, RAS from every node: who moves no bytes"
     if not references:
