@@ -96,12 +96,15 @@ class RepeatedEntries:
         self._shapes: list[tuple[re.Pattern[bytes], tuple[str, ...]]] = []
         self._lessons = MAX_LESSONS
         self._window = FIRST_WINDOW
+        self._until = 0  # entries up to there were seen to be too few
         self._kinds = _Kinds(builder)
         self._stacks: dict[bytes, int] = {}
 
     def __call__(self, position: int, memo: dict[int, Any]) -> tuple[int, int]:
         """The position behind the entries that were taken, and their number."""
         taken = 0
+        if position < self._until:
+            return position, 0
         while self._data[position : position + 2] == b"}(":
             behind, count = self._run(position, memo)
             if not count and not (self._learn(position, memo) and (found := self._run(position, memo))[1]):
@@ -116,7 +119,10 @@ class RepeatedEntries:
         for pattern, groups in reversed(self._shapes):
             rows = pattern.findall(self._data, position, end)
             rest = rows.pop()[-1] if rows and rows[-1][-1] else b""
-            if len(rows) >= MIN_RUN and self._take(rows, groups, memo):
+            if len(rows) < MIN_RUN:
+                self._until = max(self._until, end - len(rest) if rows else 0)
+                self._window = FIRST_WINDOW
+            elif self._take(rows, groups, memo):
                 self._window = FIRST_WINDOW if len(rest) * 2 > end - position else MAX_WINDOW
                 return end - len(rest), len(rows)
         return position, 0
@@ -199,7 +205,7 @@ class _Kinds:
             self._costs.append(cost_of(values))
         which = np.array(kinds)
         builder = self._builder
-        cost = int(np.bincount(which, minlength=len(self._costs)) @ np.array(self._costs, dtype=np.int64))
+        cost = int((np.bincount(which, minlength=len(self._costs)) * np.array(self._costs, dtype=np.int64)).sum())
         if cost > builder.items:
             return None
         left = builder.items - cost
