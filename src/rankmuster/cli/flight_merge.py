@@ -26,6 +26,7 @@ from rankmuster.cli.flight_options import (
     asked,
 )
 from rankmuster.cli.flight_show import WHENCE, tell
+from rankmuster.cli.flight_slow import BaselineFile, Parquet, ParquetCollectives, SaveBaseline, Slow, slow_asked
 from rankmuster.cli.gc_off import gc_off
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.status import CommandError, doing
@@ -56,6 +57,11 @@ def merge(
     ] = None,
     most_groups: MostGroups = MOST_GROUPS,
     differences: Differences = 0,
+    slow: Slow = False,
+    baseline: BaselineFile = "",
+    save_baseline: SaveBaseline = "",
+    parquet: Parquet = "",
+    parquet_collectives: ParquetCollectives = "",
     form: Form = Format.TERMINAL,
     output: OutputFile = None,
     width: Width = None,
@@ -84,6 +90,9 @@ def merge(
         output=output,
         width=width,
         no_color=no_color,
+        slow=slow_asked(
+            show=slow, baseline=baseline, save=save_baseline, parquet=parquet, collectives=parquet_collectives
+        ),
     )
     paths = [_path(one) for one in given]
     before = [_path(one) for one in previous or ()]

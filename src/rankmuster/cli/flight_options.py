@@ -12,6 +12,7 @@ import typer
 
 from rankmuster.cli.diagnose import NARROWEST
 from rankmuster.cli.flight_choice import ranks_of
+from rankmuster.cli.flight_slow import SlowAsked
 
 MOST_GROUPS = 8
 """Groups told in full: two screens. The others are counted by kind."""
@@ -83,6 +84,7 @@ class Asked:
     output: Path | None
     width: int | None
     no_color: bool
+    slow: SlowAsked
 
 
 def asked(
@@ -99,6 +101,7 @@ def asked(
     output: Path | None,
     width: int | None,
     no_color: bool,
+    slow: SlowAsked,
 ) -> Asked:
     """The options as given. Raises CommandError for what is no list of ranks."""
     return Asked(
@@ -114,4 +117,5 @@ def asked(
         output=output,
         width=width,
         no_color=no_color,
+        slow=slow,
     )

@@ -30,6 +30,15 @@ from rankmuster.cli.flight_options import (
     Width,
     asked,
 )
+from rankmuster.cli.flight_slow import (
+    BaselineFile,
+    Parquet,
+    ParquetCollectives,
+    SaveBaseline,
+    Slow,
+    measured,
+    slow_asked,
+)
 from rankmuster.cli.gc_off import gc_off
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import say, write_file, write_stdout
@@ -44,6 +53,8 @@ if TYPE_CHECKING:
     from rankmuster.model.flight import FlightDump
     from rankmuster.model.flight_entry import FlightEntry
     from rankmuster.model.flight_report import Aligned, FlightReport
+    from rankmuster.model.slow import SlowReport
+    from rankmuster.model.slow_baseline import Comparison
 
 MOST_PRINTED = 5000
 """Records printed on a terminal in all; JSON lines have no bound."""
@@ -83,6 +94,11 @@ def show(
     ] = "",
     most_groups: MostGroups = MOST_GROUPS,
     differences: Differences = 0,
+    slow: Slow = False,
+    baseline: BaselineFile = "",
+    save_baseline: SaveBaseline = "",
+    parquet: Parquet = "",
+    parquet_collectives: ParquetCollectives = "",
     prefix: Annotated[
         str,
         typer.Option("--prefix", metavar="TEXT", help="Only dumps whose name holds this; the rank comes right behind."),
@@ -121,6 +137,9 @@ def show(
         output=output,
         width=width,
         no_color=no_color,
+        slow=slow_asked(
+            show=slow, baseline=baseline, save=save_baseline, parquet=parquet, collectives=parquet_collectives
+        ),
     )
     path, before = _path(given, "FOLDER"), _path(previous, "--previous") if previous else None
     with gc_off():
@@ -150,7 +169,8 @@ def tell(
 
         stacks = wanted.stacks and (form is Format.JSON or not wanted.entries)
         report = flight_report(examined, stacks=stacks, examples=wanted.differences)
-    choice = _Choice(wanted, keys)
+    slow = measured(examined, wanted.slow) if wanted.slow.wanted or _is_slow(examined) else None
+    choice = _Choice(wanted, keys, slow if wanted.slow.told or _is_slow(examined) else None)
     to_screen = output is None or str(output) == "-"
     if form is Format.JSONL and to_screen:
         for piece in _pieces(_lines(examined, choice)):
@@ -177,10 +197,20 @@ def tell(
 class _Choice:
     """What to show. `limit`: records of each rank, None for all. `keys`: of groups, None for all."""
 
-    def __init__(self, wanted: Asked, keys: frozenset[int] | None) -> None:
+    def __init__(
+        self, wanted: Asked, keys: frozenset[int] | None, slow: tuple[SlowReport, Comparison | None] | None
+    ) -> None:
+        self.slow = slow
         self.ranks, self.keys, self.stacks = wanted.ranks, keys, wanted.stacks
         self.entries = wanted.entries or wanted.form is Format.JSONL
         self.limit, self.most_groups, self.aligned = wanted.limit, wanted.most_groups, wanted.aligned
+
+
+def _is_slow(examined: Examination) -> bool:
+    """Whether slowness is what is wrong: then the report says what there is of it."""
+    from rankmuster.model.fault import FaultClass
+
+    return examined.diagnosis.verdict.class_ is FaultClass.PERFORMANCE_DEGRADATION
 
 
 def _path(given: str, what: str) -> Path:
@@ -287,9 +317,15 @@ def _json(examined: Examination, report: FlightReport, choice: _Choice) -> str:
     from rankmuster.report.flight import json_form
 
     found = (entry for _, own, _, _ in _entries(examined, choice) for entry in own) if choice.entries else None
-    # slow collectives: pass `slow=` what report/slow_json makes of diagnose/slow's report on examined.context
+    slow = None
+    if choice.slow is not None:
+        from rankmuster.report import slow_json
+
+        slow = slow_json.plain(*choice.slow)
     aligned = _aligned(examined, report, choice) if choice.aligned else None
-    return json_form.render(examined.diagnosis.verdict, report, selected=choice.keys, entries=found, aligned=aligned)
+    return json_form.render(
+        examined.diagnosis.verdict, report, selected=choice.keys, entries=found, slow=slow, aligned=aligned
+    )
 
 
 def _terminal(examined: Examination, report: FlightReport, choice: _Choice, *, width: int | None, color: bool) -> str:
@@ -321,7 +357,11 @@ def _terminal(examined: Examination, report: FlightReport, choice: _Choice, *, w
             selected=choice.keys,
             aligned=_aligned(examined, report, choice) if choice.aligned else (),
         )
-        # slow collectives: render what report/slow_text makes of diagnose/slow's report on examined.context here
+    if choice.slow is not None:
+        from rankmuster.report import slow_text
+
+        console.print()
+        slow_text.render(choice.slow[0], console, choice.slow[1])
     text: str = console.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO above
     return text if text.endswith("\n") else text + "\n"
 
