@@ -85,3 +85,23 @@ def test_without_a_time_a_dump_a_moment_older_than_its_peers_is_no_stall(backend
     found = judge(one_group(ranks, rounds=1000, backend=backend, look=8.0, looks={1: 7.96}))
     assert culprits(found) == suspects(found) == []
     assert found.verdict.class_ in (FaultClass.HEALTHY, FaultClass.INCONCLUSIVE)
+
+
+def _right_before(early: int) -> dict[int, dict[str, Any]]:
+    """Taken right before the stop: what the early dump had enqueued last, its peers never came to finish."""
+    stopped = one_group(8, rounds=400, stops={3: 150}, ahead=100)
+    return with_earlier(stopped, one_group(8, rounds=400, look=1.505, ahead=100), early)
+
+
+def test_where_nothing_tells_which_dump_came_first_nobody_is_called_healthy_or_convicted() -> None:
+    found = judge(_right_before(5))
+    assert culprits(found) == suspects(found) == []
+    assert found.verdict.class_ is FaultClass.INCONCLUSIVE
+    assert any("no look time tells which were taken later" in one.statement for one in found.verdict.findings)
+
+
+def test_where_the_looks_are_noted_the_later_ones_count() -> None:
+    tops = _right_before(5)
+    noted = {f"flight/nccl_trace_rank_{rank}": 1_795_980_900.0 for rank in tops}
+    noted["flight/nccl_trace_rank_5"] = 1_795_980_001.2
+    assert culprits(judge(tops, manifest(noted))) == [3]

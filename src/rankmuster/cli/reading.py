@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rankmuster.cli.ahead import each_with_rows, import_ahead
 from rankmuster.cli.status import CommandError, doing
 from rankmuster.cli.workers import each_on_all_cores
+from rankmuster.evidence import flight_native
 from rankmuster.evidence.bundle import load
 from rankmuster.evidence.folder import EvidenceError
 
@@ -22,7 +23,8 @@ def read(path: Path, *modules: str) -> tuple[Evidence, dict[FlightDump, FlightRo
 
     Raises CommandError where nothing can be read.
     """
-    import_ahead("rankmuster.diagnose.run", *modules)
+    if flight_native.active():  # else readers are processes, which a fork beside another thread may leave locked
+        import_ahead("rankmuster.diagnose.run", *modules)
     rows: dict[FlightDump, FlightRows] = {}
     with doing(f"reading the evidence in {path}"):
         try:

@@ -54,6 +54,7 @@ class Context:
     none or no stamp can be anchored, so they order events and say nothing by their absence.
     `last_look`: unix seconds of the last look at the instance, None where no collector noted one.
     `bygone`: kernel events from before the instance's start, which `evidence` does not hold; None where there are none.
+    `doubtful_motion`: some dumps were taken in motion and most stand, and nothing tells which were taken later.
     `between`: what an earlier set of dumps, given as such, says of these; None where none was given.
     `memo`: what `memo.once` remembers.
     """
@@ -79,6 +80,7 @@ class Context:
     job: Job
     bygone: Bygone | None = None
     between: Between | None = None
+    doubtful_motion: bool = False
     memo: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)
 
     def time(self, stamp: Stamp | None) -> float | None:
@@ -113,7 +115,9 @@ class Context:
     @property
     def in_motion(self) -> bool:
         """Whether the dumps, stale ones aside, were taken from a job in motion."""
-        return any(facts.in_motion for facts in self.dump_facts.values() if not facts.stale)
+        return not self.doubtful_motion and any(
+            facts.in_motion for facts in self.dump_facts.values() if not facts.stale
+        )
 
 
 def build(
@@ -145,7 +149,8 @@ def build(
     world = tuple(rank.rank for rank in roster.ranks)
     world_told = bool(facts and facts.world_size) or bool(evidence.of(NcclInit) or evidence.of(RasPoll))
     recorded = _recorded(speaking, world, world_told)
-    before = earlier_dumps.earlier(recorded, dump_facts)
+    motion = earlier_dumps.motion(recorded, dump_facts, limits)
+    before = motion.earlier
     if before:
         others = {rank: flight for rank, flight in speaking.items() if rank not in before}
         recorded = _recorded(others, world, world_told)
@@ -203,6 +208,7 @@ def build(
         job=job,
         bygone=before_start,
         between=between,
+        doubtful_motion=motion.doubtful,
     )
 
 

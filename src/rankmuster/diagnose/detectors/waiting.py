@@ -12,7 +12,7 @@ from rankmuster.diagnose import waits
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors.absent_ranks import NAME, absent
 from rankmuster.diagnose.detectors.exchanges import met
-from rankmuster.diagnose.detectors.standing_together import together
+from rankmuster.diagnose.detectors.standing_together import SECOND_SET, together
 from rankmuster.diagnose.detectors.wait_cycle import cycle
 from rankmuster.diagnose.finding import Finding
 from rankmuster.diagnose.memo import once
@@ -44,6 +44,8 @@ def detect(context: Context) -> list[Finding]:
             "operations are its ordinary tail"
         )
         return [Finding(NAME, Plane.FLIGHT, statement, _sources(context, moving))]
+    if context.doubtful_motion:
+        return [_doubtful(context, heads)]
     if _young(context, heads):
         return [
             Finding(
@@ -51,7 +53,7 @@ def detect(context: Context) -> list[Finding]:
                 Plane.FLIGHT,
                 "All outstanding operations were only just enqueued when the dumps were taken; they convict nobody",
                 _sources(context, sorted(heads)),
-                would_decide="a second set of dumps some seconds later",
+                would_decide=SECOND_SET,
             )
         ]
     graph = graph_of(context)
@@ -65,6 +67,16 @@ def detect(context: Context) -> list[Finding]:
     if not any(finding.accusation for finding in found):
         found += cycle(context, graph)
     return found
+
+
+def _doubtful(context: Context, heads: dict[int, Head]) -> Finding:
+    moving = sorted(rank for rank, facts in context.dump_facts.items() if facts.in_motion)
+    standing = sorted(rank for rank in heads if rank not in moving)
+    statement = (
+        f"The dumps of {ranks_text(moving)} were taken while the job moved, those of {ranks_text(standing)} show no "
+        "motion, and no look time tells which were taken later: a slow job, or one that has stopped since"
+    )
+    return Finding(NAME, Plane.FLIGHT, statement, _sources(context, moving), would_decide=SECOND_SET)
 
 
 def _overwritten(context: Context, lost: list[int]) -> Finding:
