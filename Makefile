@@ -43,7 +43,8 @@ $(VENV)/.real: $(STAMP)
 
 REAL_TESTS := tests/diagnose/test_gloo_dumps.py tests/collect/flight/test_real_debug_server.py \
     tests/collect/test_take_stacks.py tests/collect/bundle/test_upload.py tests/drill/test_gloo_drills.py \
-    tests/watch/export/test_export_prometheus.py tests/drill/test_gloo_serving.py tests/drill/test_gloo_watch.py
+    tests/watch/export/test_export_prometheus.py tests/drill/test_gloo_serving.py tests/drill/test_gloo_watch.py \
+    tests/cli/test_flight_slurm_ssh.py
 
 test-real: $(VENV)/.real ## run the tests with real torch processes (CPU, gloo), py-spy, an S3 server and Prometheus
 	$(BIN)/pytest $(PYTEST_ARGS) $(REAL_TESTS)
