@@ -12,9 +12,10 @@ import pytest
 from summary_sample import summarised
 
 from rankmuster.evidence.blob import Blob
-from rankmuster.evidence.bundle import Evidence, Taken, gather, take
+from rankmuster.evidence.bundle import Evidence, gather
 from rankmuster.evidence.flight_summary_merge import Merging, MixedRuns
 from rankmuster.evidence.flight_summary_node import OF_A_NODE
+from rankmuster.evidence.take import Taken, take
 from rankmuster.model.flight import FlightDump
 from rankmuster.model.flight_summary import FlightSummary
 from rankmuster.model.problem import Problem, ProblemKind

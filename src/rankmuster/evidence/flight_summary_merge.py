@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
-from rankmuster.evidence.bundle import Evidence, Taken
+from rankmuster.evidence.bundle import Evidence
 from rankmuster.evidence.flight_summary_claims import comparable, identity, same_process
 from rankmuster.evidence.flight_summary_schema import SUFFIX, nothing
+from rankmuster.evidence.take import Taken
 from rankmuster.model.flight import FlightDump
 from rankmuster.model.flight_summary import FlightSummary
 from rankmuster.model.instance import InstanceFacts

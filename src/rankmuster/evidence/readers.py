@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 
@@ -56,11 +57,26 @@ _MODULES = (
 
 
 @cache
+def _of_module(name: str) -> tuple[Reader, ...]:
+    module = import_module(f"{__package__}.{name}")
+    several = getattr(module, "READERS", None)
+    return tuple(several) if several is not None else (module.READER,)
+
+
+def documents() -> Iterator[Reader]:
+    """Readers of whole documents, in order; each module is imported when it is its turn.
+
+    A folder of nothing but dumps never gets further than the first few.
+    """
+    return (reader for name in _MODULES for reader in _of_module(name) if reader.kind is ReaderKind.DOCUMENT)
+
+
+def lines() -> Iterator[Reader]:
+    """Readers that share a text's lines."""
+    return (reader for name in _MODULES for reader in _of_module(name) if reader.kind is ReaderKind.LINES)
+
+
+@cache
 def all_readers() -> tuple[Reader, ...]:
-    """Every reader, documents before lines; imported on the first call, so that `--help` stays quick."""
-    found: list[Reader] = []
-    for name in _MODULES:
-        module = import_module(f"{__package__}.{name}")
-        several = getattr(module, "READERS", None)
-        found.extend(several if several is not None else (module.READER,))
-    return tuple(sorted(found, key=lambda reader: reader.kind is ReaderKind.LINES))
+    """Every reader, documents before lines."""
+    return (*documents(), *lines())
