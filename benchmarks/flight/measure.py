@@ -21,7 +21,10 @@ LONGEST_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of the fastest of some runs: wall and processor seconds; `peak_mb`: the largest resident set of any, in MB."""
+    """Of the fastest of some runs: wall and processor seconds; `peak_mb`: the largest resident set of any, in MB.
+
+    Of what the command starts, these know only what it waited for: see `family_peak_mb`.
+    """
 
     seconds: float
     cpu_seconds: float
@@ -57,6 +60,32 @@ def measure(command: Sequence[str | Path], runs: int = 1, env: Mapping[str, str]
                 first = f"ended by signal {-status} after {best:.0f} s"
                 break
     return Cost(best, cpu, peak, status, first)
+
+
+def family_peak_mb(command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> float:
+    """Peak memory in MB of a command and all that it starts, sampled: shared pages count once (PSS)."""
+    process = subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **(env or {})}
+    )
+    peak = 0
+    start = time.monotonic()
+    while process.poll() is None:
+        peak = max(peak, sum(map(_pss_kb, _family(process.pid))))
+        if time.monotonic() - start > LONGEST_SECONDS:
+            process.kill()
+        time.sleep(0.02)
+    return peak * 1024 / 1e6
+
+
+def _family(pid: int) -> list[int]:
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    children = [child for thread in threads for child in _text(str(thread)).split()]
+    return [pid, *(member for child in children for member in _family(int(child)))]
+
+
+def _pss_kb(pid: int) -> int:
+    lines = _text(f"/proc/{pid}/smaps_rollup").splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
 
 
 def _end(pid: int) -> None:

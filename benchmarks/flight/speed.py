@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from benchmarks.flight import generate, world
-from benchmarks.flight.measure import Cost, measure
+from benchmarks.flight.measure import Cost, family_peak_mb, measure
 from benchmarks.flight.settings import Fault, FaultKind, Settings, Where
 from benchmarks.flight.torch_env import cache_folder
 
@@ -66,6 +66,7 @@ def beside(ranks: int, torch: Path | None, say: Callable[[str], None]) -> None:
         if torch is not None:
             theirs: list[str | Path] = [torch / "torchfrtrace", folder / "flight", "--allow-incomplete-ranks"]
             rows.append(("`torchfrtrace FOLDER` of torch 2.13", measure(theirs)))
+        whole = family_peak_mb(command(folder), {"RANKMUSTER_NATIVE": "0"})
     own, pickled = rows[0][1], rows[2][1]
     say(f"### {ranks:,} ranks x 2,000 entries, {total / 1e6:,.0f} MB\n")
     say("| | seconds | times rankmuster | times `pickle.load` | CPU seconds | peak MB |\n|---|---|---|---|---|---|")
@@ -74,6 +75,7 @@ def beside(ranks: int, torch: Path | None, say: Callable[[str], None]) -> None:
             f"| {name} | {cost.seconds:.2f} | {cost.seconds / own.seconds:.2f} | {cost.seconds / pickled.seconds:.2f} "
             f"| {cost.cpu_seconds:.2f} | {cost.peak_mb:,.0f} |"
         )
+    say(f"\nWithout its native reader it reads in processes: together {whole:,.0f} MB at their peak (sampled).")
     say(f"\nIts first line: `{own.first_line}`\n")
 
 

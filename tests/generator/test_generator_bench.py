@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from benchmarks import flight_bench
 from benchmarks.flight import accuracy, grid, ours, speed, world
-from benchmarks.flight.measure import machine, measure
+from benchmarks.flight.measure import family_peak_mb, machine, measure
 from benchmarks.flight.score import Answer, Score
 from benchmarks.flight.settings import FaultKind
 from benchmarks.flight.truth import Truth
@@ -29,6 +29,13 @@ def test_a_process_is_measured_to_its_end() -> None:
     assert (cost.status, cost.first_line) == (0, "first")
     assert measure([sys.executable, "-c", "raise SystemExit(3)"]).status == 3
     assert measure([sys.executable, "-c", "import os; print(os.environ['OWN'])"], env={"OWN": "x"}).first_line == "x"
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux's /proc")
+def test_memory_of_what_a_command_starts_counts() -> None:
+    inner = "held = bytearray(150_000_000); import time; time.sleep(0.5)"
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    assert family_peak_mb([sys.executable, "-c", outer]) > 150
 
 
 def test_what_hangs_is_ended_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
