@@ -77,6 +77,7 @@ class World:
     `stops`: rank -> index of the call that its host never makes. `stalls`: rank -> index of the call that its GPU never
     starts. `breaks`: rank -> index of the call that it starts, its peers finish, and it does not. `absent`: no dump.
     `look`: seconds after START at which dumps are taken, None long after everything stands still. `looks`: per rank.
+    `step`: seconds of a kernel. `host`: from one enqueue to the next, None as long as a kernel.
     """
 
     groups: tuple[Group, ...]
@@ -95,6 +96,7 @@ class World:
     looks: Mapping[int, float] = field(default_factory=dict)
     sweep: float = 0.1
     step: float = STEP
+    host: float | None = None
     status: bool = True
     timeout: bool = True
     seq_base: int = 0
@@ -142,13 +144,14 @@ def play(world: World) -> dict[int, list[_Played]]:
 
 def _enqueue(world: World, rank: int, own: list[_Played], ahead: int, done: int) -> bool:
     limit = min(len(own), done + ahead, world.stops.get(rank, len(own)))
+    pace = world.step if world.host is None else world.host
     progressed = False
     for index in range(done, limit):
         if own[index].enqueued < FOREVER:
             continue
-        before = own[index - 1].enqueued if index else START - world.step
+        before = own[index - 1].enqueued if index else START - pace
         freed = own[index - ahead].finished if index >= ahead else START
-        own[index].enqueued = max(before + world.step, freed)
+        own[index].enqueued = max(before + pace, freed)
         progressed = True
     return progressed
 

@@ -14,6 +14,7 @@ from rankmuster.diagnose.detectors.absent_ranks import NAME, absent
 from rankmuster.diagnose.detectors.exchanges import met
 from rankmuster.diagnose.detectors.standing_together import SECOND_SET, together
 from rankmuster.diagnose.detectors.wait_cycle import cycle
+from rankmuster.diagnose.detectors.young import misdated, young
 from rankmuster.diagnose.finding import Finding
 from rankmuster.diagnose.memo import once
 from rankmuster.diagnose.roll import Head
@@ -46,16 +47,8 @@ def detect(context: Context) -> list[Finding]:
         return [Finding(NAME, Plane.FLIGHT, statement, _sources(context, moving))]
     if context.doubtful_motion:
         return [_doubtful(context, heads)]
-    if _young(context, heads):
-        return [
-            Finding(
-                NAME,
-                Plane.FLIGHT,
-                "All outstanding operations were only just enqueued when the dumps were taken; they convict nobody",
-                _sources(context, sorted(heads)),
-                would_decide=SECOND_SET,
-            )
-        ]
+    if young(context, heads):
+        return [_convicts_nobody(context, heads)]
     graph = graph_of(context)
     found = absent(context, graph, heads)
     lost = sorted(rank for rank, flight in table.rows.items() if flight.head_lost)
@@ -67,6 +60,21 @@ def detect(context: Context) -> list[Finding]:
     if not any(finding.accusation for finding in found):
         found += cycle(context, graph)
     return found
+
+
+def _convicts_nobody(context: Context, heads: dict[int, Head]) -> Finding:
+    seconds = misdated(context, heads)
+    if seconds:
+        statement = (
+            f"The noted times of the dumps lie up to {seconds:.0f} s before operations that they hold: clocks that "
+            "differ, and how long these operations are outstanding is unknown; they convict nobody"
+        )
+        return Finding(NAME, Plane.FLIGHT, statement, _sources(context, sorted(heads)), would_decide=SECOND_SET)
+    statement = (
+        "All outstanding operations were only just enqueued when the dumps were taken, or others of their groups were "
+        "or had only just ended; they convict nobody"
+    )
+    return Finding(NAME, Plane.FLIGHT, statement, _sources(context, sorted(heads)), would_decide=SECOND_SET)
 
 
 def _doubtful(context: Context, heads: dict[int, Head]) -> Finding:
@@ -90,18 +98,3 @@ def _overwritten(context: Context, lost: list[int]) -> Finding:
 
 def _sources(context: Context, ranks: list[int]) -> tuple[str, ...]:
     return tuple(context.dump_facts[rank].source for rank in ranks if rank in context.dump_facts)[:8]
-
-
-def _young(context: Context, heads: dict[int, Head]) -> bool:
-    """Whether every age that is known is below a few ordinary gaps. A newest stamp bounds an age from below only."""
-    ages = []
-    for rank, head in heads.items():
-        facts = context.dump_facts.get(rank)
-        if facts is None or facts.look is None or head.created <= 0:
-            return False
-        age = facts.look - head.created
-        limit = max(context.limits.tail_seconds, context.limits.tail_gaps * context.table.rows[rank].longest_gap)
-        if age >= limit or facts.look_from not in ("manifest", "log"):
-            return False
-        ages.append(age)
-    return bool(ages)
