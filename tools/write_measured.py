@@ -319,7 +319,7 @@ def timing() -> str:
     table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     when = datetime.date.today().isoformat()
     where = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    told = f"`make bench`, {when}, {where}; best of three, other work on the machine."
+    told = f"`make bench-cases`, {when}, {where}; best of three, other work on the machine."
     return f"## Time and memory\n\n{told}\n\n```\n{table}```\n"
 
 
