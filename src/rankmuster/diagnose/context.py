@@ -29,7 +29,7 @@ from rankmuster.diagnose.thresholds import Thresholds
 from rankmuster.evidence.bundle import Evidence
 from rankmuster.model.engine import EnginePage
 from rankmuster.model.flight import DumpRequest, FlightDump
-from rankmuster.model.flight_report import Between
+from rankmuster.model.flight_report import Between, Since
 from rankmuster.model.frameworklog import DumpNotice, EngineWatchdog, WatchdogTimeout, WorkerDeath, WorkStatus
 from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.instance import InstanceFacts, ManifestFacts
@@ -54,7 +54,8 @@ class Context:
     none or no stamp can be anchored, so they order events and say nothing by their absence.
     `last_look`: unix seconds of the last look at the instance, None where no collector noted one.
     `bygone`: kernel events from before the instance's start, which `evidence` does not hold; None where there are none.
-    `doubtful_motion`: some dumps were taken in motion and most stand, and nothing tells which were taken later.
+    `doubtful_motion`: some dumps were taken in motion and most stand, and nothing tells which were taken later; or all
+    ranks went on since an earlier set, and nothing tells whether they still did.
     `between`: what an earlier set of dumps, given as such, says of these; None where none was given.
     `memo`: what `memo.once` remembers.
     """
@@ -208,7 +209,7 @@ def build(
         job=job,
         bygone=before_start,
         between=between,
-        doubtful_motion=motion.doubtful,
+        doubtful_motion=motion.doubtful or (between is not None and between.since is Since.UNTOLD),
     )
 
 

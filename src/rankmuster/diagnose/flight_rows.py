@@ -112,6 +112,13 @@ class FlightRows:
         gaps = np.diff(np.sort(created)) / 1e9
         return float(np.percentile(gaps, GAP_PERCENTILE))
 
+    def is_brisk(self, sweep: float) -> bool:
+        """Whether a look at it in motion would show entries that are completed and not retired yet.
+
+        It would where operations follow each other within `sweep` seconds; not where finished ones are left out.
+        """
+        return self.has_events and not self.dump.only_active and 0 < self.longest_gap < sweep
+
 
 def rows_of(dump: FlightDump) -> FlightRows:
     """Sorts the rows of `dump` into what they are."""

@@ -3,21 +3,23 @@
 Which set is the earlier one is the user's word, and checked: a ring's record ids only grow, and a record that both sets
 hold has one time of enqueueing. A set of another run, or one that is not earlier, is told and never believed.
 Blind to a stop that began after the earlier set in a job whose operations follow each other slower than the watchdog
-sweeps, or whose backend has no events, where nothing says when the later set was taken.
+sweeps, or whose backend has no events, where nothing says when the later set was taken. Dumps that list outstanding
+operations alone show no motion in any case: of these it is said that nothing tells.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from operator import attrgetter
 
 import numpy as np
 
 from rankmuster.diagnose.dump_choice import choose, oldest_outstanding, recorder_of
 from rankmuster.diagnose.flight_rows import FlightRows, rows_of
 from rankmuster.diagnose.thresholds import Thresholds
-from rankmuster.model.flight import FlightDump
+from rankmuster.model.flight import FlightDump, PgStatus
 from rankmuster.model.flight_report import Between, Since
 from rankmuster.model.ranks_text import ranks_text
 
@@ -55,7 +57,15 @@ def compare(
         and len(before[rank].columns)
         and recorder_of(before[rank]) is recorder_of(dump)
     }
-    uncompared = tuple(sorted((set(newest) | set(before)) - set(pairs)))
+    # Where nothing is outstanding, a dump of outstanding operations alone holds the counters alone.
+    bare = {
+        rank: step
+        for rank, dump in sorted(newest.items())
+        if rank in before
+        and not (len(dump.columns) and len(before[rank].columns))
+        and (step := step_of_counters(before[rank], dump)) is not None
+    }
+    uncompared = tuple(sorted((set(newest) | set(before)) - set(pairs) - set(bare)))
     if not pairs:
         return Between(Since.NO_DUMPS, "no rank left a dump of the same recorder in both sets", uncompared=uncompared)
     rows = {rank: rows_of(dump) for rank, (_, dump) in pairs.items()}
@@ -63,6 +73,8 @@ def compare(
     steps: dict[Step, list[int]] = defaultdict(list)
     for rank, (old, _) in pairs.items():
         steps[step_of(rows_of(old), rows[rank])].append(rank)
+    for rank, step in bare.items():
+        steps[step].append(rank)
     strangers, later = tuple(steps[Step.STRANGER]), tuple(steps[Step.LATER])
     if len(strangers) * 2 >= len(pairs):
         note = (
@@ -83,10 +95,10 @@ def compare(
     return Between(
         since,
         note,
-        went_on=tuple(steps[Step.WENT_ON]),
-        stood=tuple(steps[Step.STOOD]),
-        queued=tuple(steps[Step.QUEUED]),
-        drained=tuple(steps[Step.DRAINED]),
+        went_on=tuple(sorted(steps[Step.WENT_ON])),
+        stood=tuple(sorted(steps[Step.STOOD])),
+        queued=tuple(sorted(steps[Step.QUEUED])),
+        drained=tuple(sorted(steps[Step.DRAINED])),
         uncompared=uncompared,
         strangers=strangers,
         seconds=seconds / 1e9,
@@ -108,10 +120,40 @@ def step_of(old: FlightRows, new: FlightRows) -> Step:
     if last_after < last_before or bool(backwards.any()):
         return Step.LATER
     head_before, head_after = _head(old), _head(new)
-    moved = head_before != head_after
+    completed = _counted(old.dump, new.dump, _COMPLETED)
+    # Where the first outstanding operation is overwritten, the counters alone tell whether one has ended.
+    moved = completed > 0 if new.head_lost else head_before != head_after or completed > 0
     if last_after > last_before:
         return Step.WENT_ON if head_after is None or moved else Step.QUEUED
     return Step.DRAINED if moved else Step.STOOD
+
+
+def step_of_counters(old: FlightDump, new: FlightDump) -> Step | None:
+    """The same where a dump holds no entry, from the counters; None where the two have none in common."""
+    if set(old.status).isdisjoint(new.status):
+        return None
+    enqueued, completed = _counted(old, new, _ENQUEUED), _counted(old, new, _COMPLETED)
+    if min(enqueued, completed) < 0:
+        return Step.LATER
+    if enqueued:
+        return Step.WENT_ON
+    return Step.DRAINED if completed or len(old.columns) > len(new.columns) else Step.STOOD
+
+
+_ENQUEUED = attrgetter("last_enqueued")
+_COMPLETED = attrgetter("last_completed")
+
+
+def _counted(old: FlightDump, new: FlightDump, counter: Callable[[PgStatus], int]) -> int:
+    """By how much a counter of `pg_status` grew over all groups that `new` counts; below 0 where one fell."""
+    grown = 0
+    for key, status in new.status.items():
+        before = old.status.get(key)
+        step = counter(status) - (counter(before) if before is not None else -1)
+        if step < 0:
+            return -1
+        grown += step
+    return grown
 
 
 def _apart(old: FlightRows, new: FlightRows) -> bool:
@@ -159,6 +201,12 @@ def _since(
     if went_on_for < limits.stopped_seconds:
         note = f"all ranks went on, but the newest records are only {went_on_for:.2g} s apart: those may be the last"
         return Since.TOO_CLOSE, note
+    if any(flight.dump.only_active and flight.dump.source not in looks for flight in rows.values()):
+        note += (
+            "; whether they still moved when the later set was taken is not known: its dumps list outstanding "
+            "operations alone, which shows no motion, and nobody noted when they were taken"
+        )
+        return Since.UNTOLD, note
     if not all(flight.dump.source in looks for flight in rows.values()):
         note += "; when the later set was taken nobody noted, and a stop that began since would look the same"
     return Since.WENT_ON, note
@@ -173,7 +221,7 @@ def _stands(rows: Mapping[int, FlightRows], looks: Mapping[str, float], limits: 
     ]
     if old:
         return f"the newest record of {ranks_text(old)} is old at the second look"
-    if all(flight.has_events and flight.longest_gap < limits.sweep_seconds for flight in rows.values()):
+    if all(flight.is_brisk(limits.sweep_seconds) for flight in rows.values()):
         return "operations follow each other faster than the watchdog sweeps, and none is completed and not yet retired"
     newest = max(flight.newest for flight in rows.values())
     for rank, flight in rows.items():

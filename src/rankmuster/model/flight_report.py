@@ -279,6 +279,7 @@ class Since(str, Enum):
     STOPPED_SINCE = "stopped since"  # it moved after the earlier set, and does not in the later one
     STANDS = "stands"  # nobody enqueued or finished anything
     TOO_CLOSE = "too close"  # every rank went on, for so short a time that it may have been its last
+    UNTOLD = "untold"  # every rank went on, and nothing tells whether the later set was taken in motion
     MIXED = "mixed"
     NOT_EARLIER = "not earlier"
     OTHER_RUN = "another run"

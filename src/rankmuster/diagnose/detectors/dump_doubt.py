@@ -24,7 +24,7 @@ def taken_after(context: Context, group: int, seq: int, stalled: tuple[int, ...]
     """
     table = context.table
     flights = [table.rows[rank] for rank in others if rank in table.rows]
-    brisk = [flight.has_events and flight.longest_gap < context.limits.sweep_seconds for flight in flights]
+    brisk = [flight.is_brisk(context.limits.sweep_seconds) for flight in flights]
     if context.timeouts or (flights and all(brisk)):
         return True
     ends = [

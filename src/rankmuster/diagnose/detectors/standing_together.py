@@ -30,7 +30,10 @@ TOLD = 8
 
 @dataclass(frozen=True, slots=True)
 class _Stall:
-    """`stalled` stand at an operation that `others` have finished, or have started and wait in."""
+    """`stalled` stand at an operation that `others` have finished, or have started and wait in.
+
+    `elsewhere`: whether further ranks wait for `stalled`, in whatever group.
+    """
 
     group: int
     seq: int
@@ -39,6 +42,7 @@ class _Stall:
     others: tuple[int, ...]
     here: tuple[Head, ...]
     finished: bool
+    elsewhere: bool = False
 
 
 def together(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list[Finding]:
@@ -65,7 +69,8 @@ def together(context: Context, graph: WaitGraph, heads: dict[int, Head]) -> list
         if gone:
             fewer = len(ranks) < len(gone) or (len(ranks) == len(gone) == 1)
             if is_symmetric(op) and fewer and _awaited(graph, ranks):
-                stalls.append(_Stall(key, seq, op, ranks, gone, tuple(here), finished=True))
+                elsewhere = bool(graph.waiting_for(ranks) - set(ranks) - set(gone))
+                stalls.append(_Stall(key, seq, op, ranks, gone, tuple(here), finished=True, elsewhere=elsewhere))
             continue
         if len(group.members) == 1:
             # Nobody else can hold it up, where it is known that there is nobody else.
@@ -105,8 +110,13 @@ def _certain(context: Context, stall: _Stall) -> bool:
     # Of two ranks, one that has finished and one that has not: a call that differed does the same, and without both
     # dumps nobody can tell that none did.
     alone = len(stall.stalled) >= len(stall.others)
-    if stall.finished and alone and not all(rank in context.table.rows for rank in (*stall.stalled, *stall.others)):
-        return False
+    if stall.finished and alone:
+        both = (*stall.stalled, *stall.others)
+        if not all(rank in context.table.rows for rank in both):
+            return False
+        # Nor where no third rank waits, and dumps of outstanding operations alone do not tell when the others ended.
+        if not stall.elsewhere and all(context.table.rows[rank].dump.only_active for rank in both):
+            return False
     return not stall.finished or taken_after(context, stall.group, stall.seq, stall.stalled, stall.others)
 
 

@@ -19,6 +19,7 @@ from rankmuster.diagnose.finding import Finding
 from rankmuster.diagnose.memo import once
 from rankmuster.diagnose.roll import Head
 from rankmuster.diagnose.wait_graph import WaitGraph
+from rankmuster.model.flight_report import Since
 from rankmuster.model.plane import Plane
 from rankmuster.model.ranks_text import ranks_text
 
@@ -78,6 +79,12 @@ def _convicts_nobody(context: Context, heads: dict[int, Head]) -> Finding:
 
 
 def _doubtful(context: Context, heads: dict[int, Head]) -> Finding:
+    if context.between is not None and context.between.since is Since.UNTOLD:
+        statement = (
+            "All ranks went on after the earlier set, and nothing tells whether the later one shows the ordinary tail "
+            "of a moving job or a stop"
+        )
+        return Finding(NAME, Plane.FLIGHT, statement, _sources(context, sorted(heads)), would_decide=SECOND_SET)
     moving = sorted(rank for rank, facts in context.dump_facts.items() if facts.in_motion)
     standing = sorted(rank for rank in heads if rank not in moving)
     statement = (

@@ -65,6 +65,7 @@ SINCE: dict[Since, str] = {
     Since.STOPPED_SINCE: "the job moved after the earlier set and has stopped since",
     Since.STANDS: "nothing moved between the two sets",
     Since.TOO_CLOSE: "the two sets are too close to tell",
+    Since.UNTOLD: "the job moved after the earlier set; whether it still does is not told",
     Since.MIXED: "some ranks went on between the two sets, others did not",
     Since.NOT_EARLIER: "the earlier set is not earlier",
     Since.OTHER_RUN: "the earlier set is of another run",
