@@ -13,9 +13,22 @@ if TYPE_CHECKING:
     from rankmuster.model.flight import FlightDump
 
 
+_NAME = "imports"
+
+
 def import_ahead(*modules: str) -> None:
     """Imports `modules` beside what follows; whoever imports one of them then waits for it, or has it."""
-    threading.Thread(target=_import, args=(modules,), name="imports", daemon=True).start()
+    threading.Thread(target=_import, args=(modules,), name=_NAME, daemon=True).start()
+
+
+def wait_for_imports() -> None:
+    """Returns when everything that is imported ahead is there.
+
+    A process that is forked before would wait for ever for a module that only the thread it lacks could finish.
+    """
+    for thread in threading.enumerate():
+        if thread.name == _NAME:
+            thread.join()
 
 
 def _import(modules: tuple[str, ...]) -> None:

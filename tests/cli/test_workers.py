@@ -1,0 +1,98 @@
+"""Without the native reader files are read by processes: they end with the program, however that ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+
+import pytest
+
+from rankmuster.cli.ahead import import_ahead
+from rankmuster.cli.status import CommandError
+from rankmuster.cli.workers import FEW, each_on_all_cores
+from rankmuster.evidence import flight_native
+
+READS_FOR_EVER = """
+import os, sys, time
+from rankmuster.cli.workers import FEW, each_on_all_cores
+
+def read(part):
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+
+list(each_on_all_cores(2)(read, range(10 * FEW)))
+"""
+
+
+def is_there(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture
+def without_native(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(flight_native.SWITCH, "0")
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_no_process_outlives_the_program(end: signal.Signals, without_native: None) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", READS_FOR_EVER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as program:
+        assert program.stdout is not None
+        workers = {int(program.stdout.readline()), int(program.stdout.readline())}
+        assert len(workers) == 2
+        if end is signal.SIGINT:
+            for pid in (*workers, program.pid):  # a terminal's Ctrl-C goes to all
+                os.kill(pid, end)
+        else:
+            program.send_signal(end)
+        deadline = time.monotonic() + 20
+        while any(map(is_there, workers)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        left = [pid for pid in workers if is_there(pid)]
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        assert not left
+
+
+def _end_of_itself(part: int) -> int:
+    if part == FEW + 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return part
+
+
+def test_a_reading_process_that_is_killed_is_said_with_what_to_do(without_native: None) -> None:
+    with pytest.raises(CommandError, match=r"was killed, most often because memory ran out; free some"):
+        list(each_on_all_cores(2)(_end_of_itself, range(4 * FEW)))
+
+
+def test_nothing_is_forked_while_modules_are_imported_by_a_thread(
+    without_native: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The child would wait for ever for a module that is half imported."""
+    (tmp_path / "imported_slowly.py").write_text("import time\ntime.sleep(0.3)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    there: list[list[str]] = []
+    from rankmuster.cli import workers
+
+    in_order = workers._in_order
+
+    def spy(pool: Executor, call: object, first: object, rest: Iterator[int], most: int) -> Iterator[int]:
+        there.append([thread.name for thread in threading.enumerate() if thread.name == "imports"])
+        return in_order(pool, call, first, rest, most)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(workers, "_in_order", spy)
+    import_ahead("imported_slowly")
+    assert list(each_on_all_cores(2)(abs, range(2 * FEW))) == list(range(2 * FEW))
+    assert there == [[]]
+    assert "imported_slowly" in sys.modules
