@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -65,15 +66,56 @@ def test_no_process_outlives_the_program(end: signal.Signals, without_native: No
         assert not left
 
 
-def _end_of_itself(part: int) -> int:
+class _File(int):
+    @property
+    def path(self) -> str:
+        return str(int(self))
+
+
+def _end_of_itself(part: _File) -> int:
     if part == FEW + 2:
         os.kill(os.getpid(), signal.SIGKILL)
     return part
 
 
+def _end_in_the_middle_of_a_result(part: int) -> int | _Dying:
+    return _Dying() if part == FEW + 2 else part
+
+
+class _Dying:
+    """Kills its process when it is to be sent."""
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return _Dying, ()
+
+
+def _fails(part: int) -> int:
+    if part == FEW:
+        raise ValueError(f"{part} is odd")
+    return part
+
+
 def test_a_reading_process_that_is_killed_is_said_with_what_to_do(without_native: None) -> None:
-    with pytest.raises(CommandError, match=r"was killed, most often because memory ran out; free some"):
-        list(each_on_all_cores(2)(_end_of_itself, range(4 * FEW)))
+    with pytest.raises(CommandError, match=r"that was reading 18 was killed, most often because memory ran out"):
+        list(each_on_all_cores(2)(_end_of_itself, map(_File, range(4 * FEW))))
+
+
+def test_one_that_is_killed_while_it_tells_is_said_too(without_native: None) -> None:
+    with pytest.raises(CommandError, match="was killed"):
+        list(each_on_all_cores(2)(_end_in_the_middle_of_a_result, range(4 * FEW)))
+
+
+def test_what_a_process_raises_is_raised_here(without_native: None) -> None:
+    with pytest.raises(ValueError, match="16 is odd"):
+        list(each_on_all_cores(2)(_fails, range(4 * FEW)))
+
+
+def test_who_wants_no_more_leaves_no_process_behind(without_native: None) -> None:
+    results = iter(each_on_all_cores(2)(abs, range(10**6)))
+    assert [next(results) for _ in range(20)] == list(range(20))
+    results.close()  # type: ignore[attr-defined]
+    assert multiprocessing.active_children() == []
 
 
 def test_nothing_is_forked_while_modules_are_imported_by_a_thread(

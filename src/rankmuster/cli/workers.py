@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import Executor, Future
+from contextlib import ExitStack
 from itertools import islice
 from typing import TypeVar
 
-from rankmuster.cli.ahead import wait_for_imports
-from rankmuster.cli.status import CommandError
 from rankmuster.evidence.bundle import Each
 
 AHEAD = 3
@@ -45,53 +44,30 @@ def each_on_all_cores(workers: int | None = None) -> Each:
             yield from map(call, few)
             yield from map(call, remaining)
             return
-        with _pool(count) as pool:
+        with ExitStack() as stack:
+            processes = None
+            if not _lets_go():
+                from rankmuster.cli.processes import Processes
+
+                call = processes = stack.enter_context(Processes(call, count))
+            from concurrent.futures import ThreadPoolExecutor
+
+            pool = stack.enter_context(ThreadPoolExecutor(count, thread_name_prefix="read"))
             try:
                 yield from _in_order(pool, call, few, remaining, AHEAD * count)
             except BaseException:
-                _end_processes()
+                if processes is not None:
+                    processes.end()
                 raise
 
     return each
 
 
-def _end_processes() -> None:
-    """Ends those of a pool whose results nobody wants any more: one may be half-way through a file of 128 MiB."""
-    import multiprocessing
-
-    for process in multiprocessing.active_children():
-        process.terminate()
-
-
-def _pool(count: int) -> Executor:
+def _lets_go() -> bool:
+    """Whether reading lets go of the interpreter, so that threads do."""
     from rankmuster.evidence import flight_native
 
-    if flight_native.active():
-        from concurrent.futures import ThreadPoolExecutor
-
-        return ThreadPoolExecutor(count, thread_name_prefix="read")
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
-    # Forked while there is no other thread; a fresh interpreter per worker takes longer than reading a hundred dumps.
-    wait_for_imports()
-    return ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("fork"), initializer=_end_with_parent)
-
-
-def _end_with_parent() -> None:
-    """In a worker: it ends when the program does, which may be killed (by `timeout`, say) and can tell nobody."""
-    from threading import Thread
-
-    Thread(target=_wait_for_the_end, daemon=True).start()
-
-
-def _wait_for_the_end() -> None:
-    import multiprocessing
-
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    return flight_native.active()
 
 
 def _in_order(pool: Executor, call: Callable[[T], R], first: Iterable[T], rest: Iterator[T], most: int) -> Iterator[R]:
@@ -105,11 +81,6 @@ def _in_order(pool: Executor, call: Callable[[T], R], first: Iterable[T], rest: 
             pending.append(pool.submit(call, part))
         while pending:
             yield pending.popleft().result()
-    except BrokenExecutor as error:
-        raise CommandError(
-            "a process that was reading files was killed, most often because memory ran out; free some, give fewer "
-            "files at a time, or install with a C compiler: the native reader takes less"
-        ) from error
     finally:
         for future in pending:
             future.cancel()
