@@ -47,6 +47,7 @@ class Slowness(str, Enum):
     """What kind of slowness a statement is of."""
 
     LATE_RANK = "late rank"
+    LATE_TOGETHER = "late together"  # several ranks, of whom no single one accounts for the waiting
     GREW = "grew"  # a transfer takes longer than before, for all members alike
     SLOW_GROUP = "slow group"  # a group's transfer takes longer than its equals'
 
@@ -192,7 +193,8 @@ class LateRank:
     `from_start`: it was so from the window's start, so it began before.
     `share` and the rest are of the part of the window in which it is late. `absent`: members of whom there is no
     window: one of them may come later still. `elsewhere`: share of the window it spent in operations of other groups,
-    None where no single rank is late.
+    None where no single rank is late. `together`: ranks that come after all others, where no single one accounts for
+    the waiting, and `together_share` of wall time is waited for them.
     """
 
     group: int
@@ -215,6 +217,8 @@ class LateRank:
     since: Change | None = None
     until: Change | None = None
     absent: tuple[int, ...] = ()
+    together: tuple[int, ...] = ()
+    together_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +320,8 @@ class SlowReport:
         found = []
         if any(one.pattern in (Pattern.PERSISTENT, Pattern.TAIL) for one in self.late):
             found.append(Slowness.LATE_RANK)
+        if any(one.together for one in self.late):
+            found.append(Slowness.LATE_TOGETHER)
         if any(one.odd for one in self.slow_groups):
             found.append(Slowness.SLOW_GROUP)
         if any(one.matters for one in self.grown):

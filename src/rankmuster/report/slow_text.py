@@ -41,6 +41,7 @@ def render(report: SlowReport, console: Console, comparison: Comparison | None =
         facts.append(f"{sum(one.collectives for one in report.operations)} collectives with durations from CUDA events")
     paper.line(paper.text(", ".join(facts), "dim"))
     _lines(paper, "Late ranks", [late_text(one) for one in report.late if one.pattern in SLOW_PATTERNS], "*")
+    _lines(paper, "Late together", [late_text(one) for one in report.late if one.together], "?")
     _lines(paper, "Slower than their equals", [group_text(one) for one in report.slow_groups if one.odd], "*")
     _lines(paper, "Transfers that grew", [grown_text(one) for one in report.grown if one.matters], "*")
     if comparison is not None:
@@ -54,7 +55,7 @@ def render(report: SlowReport, console: Console, comparison: Comparison | None =
 
 def _also(report: SlowReport) -> list[str]:
     """What is there and convicts nobody, where it takes any time at all."""
-    late = [one for one in report.late if one.pattern not in SLOW_PATTERNS]
+    late = [one for one in report.late if one.pattern not in SLOW_PATTERNS and not one.together]
     return [
         *(late_text(one) for one in late if one.share >= WORTH_TELLING),
         *(group_text(one) for one in report.slow_groups if not one.odd and one.share >= WORTH_TELLING),

@@ -73,8 +73,13 @@ def late_text(late: LateRank) -> str:
         text += f"; it spends {late.elsewhere or 0.0:.0%} in other groups' operations itself, so it is a victim there"
     elif late.pattern is Pattern.SEVERAL:
         text += "; no single rank is late"
-    elif late.pattern is Pattern.ORDINARY:
+    elif late.pattern is Pattern.ORDINARY and not late.together:
         text += "; within what healthy jobs show"
+    if late.together:
+        text += (
+            f"; {ranks_text(late.together)} come after all others together, and waiting for them takes "
+            f"{late.together_share:.0%}"
+        )
     if late.absent and late.pattern in SLOW_PATTERNS:
         text += f"; of {ranks_text(late.absent)} there is no window, which may come later still"
     return text
@@ -114,6 +119,12 @@ def headline(report: SlowReport) -> str:
         parts.append(
             f"{ranks_text(named)} {'comes' if len(named) == 1 else 'come'} late "
             f"({late[0].pattern.value}, {late[0].share:.0%} of wall time)"
+        )
+    several = max((one for one in report.late if one.together), key=lambda one: one.together_share, default=None)
+    if several is not None and not late:
+        parts.append(
+            f"{ranks_text(several.together)} come late together ({several.together_share:.0%} of wall time; no single "
+            "one accounts for it)"
         )
     odd = sorted({plain(one.label) for one in report.slow_groups if one.odd})
     if odd:

@@ -18,6 +18,7 @@ from rankmuster.diagnose.slow.lateness import Lateness, Rounds, elsewhere, long_
 from rankmuster.diagnose.slow.limits import SlowLimits
 from rankmuster.diagnose.slow.matrix import GroupMatrix
 from rankmuster.diagnose.slow.pattern import comes_from_elsewhere, judge
+from rankmuster.diagnose.slow.together import late_together
 from rankmuster.diagnose.thresholds import Thresholds
 from rankmuster.model.flight import Floats
 from rankmuster.model.slow import LateRank, Pattern
@@ -55,6 +56,13 @@ def of_group(
         away = elsewhere(context, matrix.group, chosen)
         if comes_from_elsewhere(chosen.share, away, context.limits):
             pattern = Pattern.VICTIM
+    together: tuple[int, ...] = ()
+    together_share = 0.0
+    if pattern in (Pattern.SEVERAL, Pattern.ORDINARY):
+        together, together_share = late_together(rounds, context.limits, disturbed=disturbed)
+        held = (elsewhere(context, matrix.group, replace(whole, rank=rank)) for rank in together)
+        if any(comes_from_elsewhere(together_share, away, context.limits) for away in held):
+            together, together_share = (), 0.0
     return LateRank(
         group=matrix.group.key,
         label=matrix.group.label,
@@ -76,6 +84,8 @@ def of_group(
         since=since,
         until=until,
         absent=(*matrix.absent, *matrix.apart),
+        together=together,
+        together_share=together_share,
     )
 
 
