@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rankmuster.cli.status import CommandError
+from rankmuster.model.ranks_text import rank_ranges
 
 if TYPE_CHECKING:
     from rankmuster.model.job import Group
@@ -60,7 +61,10 @@ def keys_of(given: Sequence[str], ranks: frozenset[int] | None, groups: Sequence
         chosen = {key for key in chosen if ranks & set(groups[key].members)}
         known = {member for group in groups for member in group.members}
         if not ranks & known:
-            raise CommandError(f"--rank: none of the {len(ranks)} ranks is a member of a group in these dumps")
+            raise CommandError(
+                f"--rank {rank_ranges(ranks)}: no group of these dumps has such a member; there are ranks "
+                f"{rank_ranges(known) or 'unknown'}"
+            )
     return frozenset(chosen)
 
 

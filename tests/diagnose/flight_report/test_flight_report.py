@@ -175,6 +175,19 @@ def test_a_dump_of_another_run_is_told_apart() -> None:
     assert place_of(only(report), 0).known is Known.OTHER_RUN
 
 
+def test_nobody_says_that_a_rank_left_no_dump_whose_dump_is_of_another_time() -> None:
+    """A host whose clock is off leaves one that looks like an earlier run's."""
+    tops = fr.dumps(fr.one_group(8, stalls={3: 30}))
+    for entry in tops[0]["entries"]:
+        entry["time_created_ns"] += 200_000_000_000
+        if entry["time_discovered_completed_ns"]:
+            entry["time_discovered_completed_ns"] += 200_000_000_000
+    found = fr.judge(tops)
+    statements = " ".join(finding.statement for finding in found.verdict.findings)
+    assert "clock is off" in statements
+    assert "neither dump" not in statements
+
+
 def test_one_damaged_dump_costs_its_window_and_a_line() -> None:
     tops = fr.dumps(fr.one_group(8, stops={2: 30}))
     blobs = fr.blobs(tops)

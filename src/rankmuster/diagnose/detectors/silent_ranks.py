@@ -44,6 +44,11 @@ def unknown_finding(
         silence = f"{ranks_text(absent)} left neither dump nor log line"
         if all(_dumped_earlier(context, rank) for rank in absent):
             silence = f"the dump of {ranks_text(absent)} is older than its peers', from when the job moved"
+        elif all(_dumped_apart(context, rank) for rank in absent):
+            silence = (
+                f"what {ranks_text(absent)} left is a dump of another time than its peers': an earlier run's, or the "
+                "host's clock is off"
+            )
     statement = f"{place(context.table, first)} {op}: {text}; {silence}"
     evidence = references(context, heads, entered, ())
     wanted = _would_settle(context, absent)
@@ -70,7 +75,11 @@ def unknown_finding(
         culprits=absent if convicts else (),
         suspects=() if convicts else absent,
         victims=entered,
-        why={rank: f"left no dump, and all others wait for it in {place(context.table, first)}" for rank in absent},
+        why={
+            rank: f"left no dump{' of this time' if _dumped_apart(context, rank) else ''}, and all others wait for it "
+            f"in {place(context.table, first)}"
+            for rank in absent
+        },
         scope=Scope.RANK,
         at=max((heads[rank].created for rank in held if heads[rank].created > 0), default=None),
         divergence=FirstDivergence(
@@ -122,6 +131,8 @@ def _would_settle(context: Context, absent: tuple[int, ...]) -> str | None:
     if all(context.job.rank(rank).exit_code is not None or rank in departed(context) for rank in absent):
         return None
     asked = [] if context.polls else ["RAS (does it answer?)"]
+    if any(_dumped_apart(context, rank) for rank in absent):
+        asked.append("its host's clock beside its peers'")
     return f"of {ranks_text(absent)}: " + ", ".join([*asked, "the exit code where it ended", "or the dump"])
 
 
@@ -146,6 +157,11 @@ def _first_waited(table: RollTable, heads: dict[int, Head], edges: list[Edge]) -
 def _dumped_earlier(context: Context, rank: int) -> bool:
     facts = context.dump_facts.get(rank)
     return facts is not None and facts.earlier
+
+
+def _dumped_apart(context: Context, rank: int) -> bool:
+    facts = context.dump_facts.get(rank)
+    return facts is not None and facts.stale
 
 
 def _wrote_something(context: Context, rank: int) -> bool:

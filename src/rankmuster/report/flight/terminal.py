@@ -184,7 +184,7 @@ def _dumps(paper: Paper, dumps: DumpsReport) -> None:
     add("!", dumps.empty, "an empty dump: a recorder of size 0, or nothing called yet")
     for rank, seconds in dumps.other_run[:MAX_FILES]:
         when = f"{span(abs(seconds))} {'before' if seconds < 0 else 'after'} its peers'"
-        lines.append(("!", f"rank {rank}: its dump ends {when}: of another run, left out"))
+        lines.append(("!", f"rank {rank}: its dump ends {when}: of another run, or its host's clock is off; left out"))
     add("!", dumps.cut, "the file ends early; what it held behind that is unknown")
     if dumps.overwritten is not None:
         lost = dumps.overwritten

@@ -49,7 +49,7 @@ KNOWN: dict[Known, str] = {
     Known.OVERWRITTEN: "unknown: overwritten, cut off or not listed in its dump",
     Known.OLDER: "its dump is older than its peers': what it did since is unknown",
     Known.EMPTY: "unknown: its dump is empty",
-    Known.OTHER_RUN: "unknown: its dump is of another run",
+    Known.OTHER_RUN: "unknown: its dump is of another time",
     Known.DAMAGED: "unknown: nothing of its dump could be used",
     Known.NO_DUMP: "unknown: it left no dump",
 }
