@@ -30,7 +30,8 @@ class WithDefault(TyperGroup):
 app = typer.Typer(
     name="flight",
     cls=WithDefault,
-    help="Show what Flight Recorder dumps say, group by group: `rankmuster flight FOLDER` is `flight show FOLDER`.",
+    help="Show what Flight Recorder dumps say, group by group: `rankmuster flight FOLDER` is `flight show FOLDER`, and "
+    "`rankmuster flight show --help` has its options.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

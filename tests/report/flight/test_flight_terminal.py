@@ -109,7 +109,7 @@ def test_a_thousand_healthy_groups_are_one_line() -> None:
 
 def test_a_thousand_groups_that_wait_stay_readable() -> None:
     text = shown(examined(many(500, stops=dict.fromkeys(range(0, 1000, 2), 3))))
-    assert len(text.splitlines()) < 80
+    assert len(text.splitlines()) < 84
     assert "492 groups TP of 2 ranks" in flat(text)
 
 
@@ -207,3 +207,20 @@ def test_a_filter_shows_its_groups_alone() -> None:
     text = shown(found, selected=frozenset({10}))
     assert "1 of 50 groups in full" in flat(text)
     assert "ranks 20, 21" in text
+
+
+def test_it_ends_with_what_to_do_next() -> None:
+    text = flat(shown(examined(fr.one_group(4, stops={2: 30}))))
+    assert "rankmuster diagnose on the same folder says what to save and to rebuild" in text
+    assert "rankmuster explain missing_enter" in text
+    assert "WHAT WOULD DECIDE" not in text
+
+
+def test_where_nobody_is_named_it_says_what_would_decide() -> None:
+    text = flat(shown(examined(fr.one_group(4, rounds=2000, backend="gloo", look=8.0))))
+    assert "WHAT WOULD DECIDE" in text
+    assert "second set of dumps" in text
+
+
+def test_a_healthy_job_needs_no_next_step() -> None:
+    assert "rankmuster diagnose" not in shown(examined(fr.one_group(4, rounds=2000, look=8.0)))

@@ -13,6 +13,7 @@ from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.verdict import Verdict
 from rankmuster.report import theme
 from rankmuster.report.flight.aligned import print_aligned
+from rankmuster.report.flight.further import print_further
 from rankmuster.report.flight.group import print_group
 from rankmuster.report.flight.stacks import print_stacks
 from rankmuster.report.flight.words import MAX_NAME, SINCE, STATES, counted, range_text, short_ranks
@@ -86,6 +87,7 @@ def render(
     if report.stacks is not None:
         print_stacks(paper, report.stacks)
     _dumps(paper, report.dumps)
+    print_further(paper, verdict)
 
 
 def head(verdict: Verdict, report: FlightReport, console: Console) -> None:
@@ -208,7 +210,7 @@ def _dumps(paper: Paper, dumps: DumpsReport) -> None:
         lines.append(("-", "no start times (TORCH_NCCL_ENABLE_TIMING=1): scheduled may mean waiting or queued"))
     if dumps.older_files:
         what = counted(len(dumps.older_files), "further dump")
-        lines.append(("-", f"{what} of ranks that have a newer one, or of the other recorder"))
+        lines.append(("-", f"{what} of ranks that have a newer one or the same, or of the other recorder"))
     if len(dumps.versions) > 1:
         said = "; ".join(f"{version} of {ranks_text(ranks)}" for version, ranks in dumps.versions.items())
         lines.append(("-", f"schemas differ: {said}"))
