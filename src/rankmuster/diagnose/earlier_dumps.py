@@ -44,7 +44,7 @@ def motion(table: RollTable, facts: Mapping[int, DumpFacts], limits: Thresholds)
     noted = all(live[rank].look_from in OUTSIDE for rank in moving) and all(
         one.look_from in OUTSIDE for one in standing
     )
-    return Motion(doubtful=not noted and len(moving) < len(standing))
+    return Motion(doubtful=not noted and len(moving) <= len(standing))
 
 
 OUTSIDE = ("manifest", "log")

@@ -117,7 +117,17 @@ def _certain(context: Context, stall: _Stall) -> bool:
         # Nor where no third rank waits, and dumps of outstanding operations alone do not tell when the others ended.
         if not stall.elsewhere and all(context.table.rows[rank].dump.only_active for rank in both):
             return False
+    # A stopped rank and a slightly older dump look the same where it ends exactly at what its peers have finished; a
+    # whole dump would show that the job moved, one of outstanding operations alone cannot.
+    if stall.finished and any(_ends_here(context, stall, rank) for rank in stall.stalled):
+        return False
     return not stall.finished or taken_after(context, stall.group, stall.seq, stall.stalled, stall.others)
+
+
+def _ends_here(context: Context, stall: _Stall, rank: int) -> bool:
+    """Whether a dump of outstanding operations alone ends, in this group, with the one that its rank stands at."""
+    flight, view = context.table.rows.get(rank), context.table.views.get((stall.group, rank))
+    return flight is not None and flight.dump.only_active and view is not None and view.issued <= stall.seq
 
 
 def _awaited(graph: WaitGraph, ranks: tuple[int, ...]) -> bool:
