@@ -27,6 +27,9 @@ def late_together(rounds: Rounds, limits: Thresholds, *, disturbed: bool) -> tup
     nobody: tuple[tuple[int, ...], float] = ((), 0.0)
     if most < 2 or count < limits.late_rounds or span < limits.late_span_seconds:
         return nobody
+    enough = limits.late_share_disturbed if disturbed else limits.late_share
+    if float((durations.max(axis=0) - durations.min(axis=0)).sum()) / 1e3 < enough * span:
+        return nobody
     # The shorter its duration, the later a rank came.
     order = np.argsort(np.median(durations, axis=1), kind="stable")
     shortest_behind = np.minimum.accumulate(durations[order[::-1]], axis=0)[::-1]
@@ -40,7 +43,7 @@ def late_together(rounds: Rounds, limits: Thresholds, *, disturbed: bool) -> tup
         share = float(waited[waited > long].sum()) / 1e3 / span
         if late > 1 and share > best[1] and _is_steady(waited, rounds.created, limits):
             best = (tuple(sorted(rounds.ranks[row] for row in order[:late].tolist())), share)
-    return best if best[1] >= (limits.late_share_disturbed if disturbed else limits.late_share) else nobody
+    return best if best[1] >= enough else nobody
 
 
 def _is_steady(waited: Floats, created: Floats, limits: Thresholds) -> bool:
