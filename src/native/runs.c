@@ -175,6 +175,7 @@ int take_run(Scan *s, RunKind kind, size_t *position, int *found, uint64_t *run)
     size_t place = hash & (s->run_slots - 1);
     *found = 1;
     *position = end + 1;
+    s->values += items;
     for (int probe = 0; s->run_table[place]; probe++) {
         *run = s->run_table[place] - 1;
         const Run *known = &s->runs[*run];

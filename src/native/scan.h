@@ -31,12 +31,15 @@ enum {
     MAX_NAME = 512,
     MAX_FRAMES = 64,
     MAX_ITEMS = 10000000,
+    MAX_VALUES = 16000000,
+    LOOK_EVERY = 1 << 20,
     MAX_LONG_BYTES = 64,
 };
 
 enum {
     MAX_PROBES = 256, /* steps of one look-up in a table at most half full; honest data takes a few */
     MAX_DEPTH = 64,   /* of what is handed to Python; a dump's tables are two deep */
+    MARGIN = 64,      /* of values: in the middle of a run the pure reader has marks on its stack, too */
 };
 
 typedef enum {
@@ -174,6 +177,7 @@ typedef struct {
     Slot *items;
     size_t items_count, items_room;
     int64_t memoised_node; /* the newest node in the memo, -1: none */
+    size_t values;         /* in containers, as flight_opcodes.py counts them */
 
     Columns columns;
     int64_t allowance; /* what is left of MAX_ITEMS */

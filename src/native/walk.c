@@ -101,6 +101,7 @@ static int tuple(Scan *s, size_t count)
     TRY(new_node(s, &value.v.at));
     TRY(add_items(s, &s->nodes[value.v.at], s->stack + s->top - count, count));
     s->top -= count;
+    s->values += count;
     return push(s, value);
 }
 
@@ -144,6 +145,7 @@ static int set_items(Scan *s, size_t target, size_t first, size_t count)
     }
     node->marks = marks;
     s->top = target + 1;
+    s->values += count;
     if (!entry)
         return OK;
     node->consumed = 1;
@@ -161,6 +163,7 @@ static int append(Scan *s, size_t target, size_t first, size_t count)
     if (s->stack[target].tag != T_LIST)
         return NOT_MINE;
     TRY(add_items(s, &s->nodes[s->stack[target].v.at], s->stack + first, count));
+    s->values += count;
     s->top = target + 1;
     return OK;
 }
@@ -202,11 +205,20 @@ static int real(Scan *s, const uint8_t *bytes)
 #define NUMBER(value) push(s, (Slot){.tag = T_INT, .v.number = (value)})
 #define CONSTANT(name) push(s, (Slot){.tag = (name)})
 
+/* Up to where to read on; 0 at the end, and where there are more values than a dump may hold. Inlined it costs a tenth. */
+__attribute__((noinline)) static size_t further(const Scan *s, size_t position)
+{
+    if (position >= s->size || s->values + s->top + s->memo_count > MAX_VALUES - MARGIN)
+        return 0;
+    size_t next = (position / LOOK_EVERY + 1) * LOOK_EVERY;
+    return next < s->size ? next : s->size;
+}
+
 int walk(Scan *s)
 {
     const uint8_t *data = s->data;
-    size_t position = 0, first, count;
-    while (position < s->size) {
+    size_t position = 0, stop = 0, first, count;
+    while (position < stop || (stop = further(s, position)) != 0) {
         const uint8_t *at = data + position + 1;
         switch (data[position++]) {
         case 'h': /* BINGET */

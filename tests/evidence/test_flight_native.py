@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_pickler import Frame, TorchPickler
 
-from rankmuster.evidence import flight_native, flight_pickle
+from rankmuster.evidence import flight_native, flight_opcodes, flight_pickle
 from rankmuster.evidence.blob import Blob
 from rankmuster.model.flight import FlightDump
 
@@ -266,6 +266,48 @@ def test_hostile_dumps_take_time_and_memory_by_their_size(bomb: str, tmp_path: P
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "bomb")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+START = b"\x80\x02}(X\x07\x00\x00\x00versionX\x04\x00\x00\x002.10X\x09\x00\x00\x00pg_config"
+VALUES = {
+    "lists": (b"](", b"]"),
+    "lists in one another": (b"]", b"]a"),
+    "lists put into one": (b"]", b"(]]]e"),
+    "tuples in one another": (b")", b"\x85"),
+    "one value in the memo": (b"N", b"\x94"),
+    "numbers in a dict": (b"}", b"K\x01Ns"),
+    "sizes with their key": (b"](", b"X\x0b\x00\x00\x00input_sizes](](K\x01K\x02K\x03ee"),
+}
+"""Bytes of a dump after its start, and those of which every few more are a value."""
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_values_without_end_are_given_up(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few KB that are packed make 128 MiB of them, and 128 MiB make 10 GB of values."""
+    monkeypatch.setattr(flight_opcodes, "MAX_VALUES", 10_000)
+    monkeypatch.setattr(flight_opcodes, "LOOK_EVERY", 1000)
+    (problem,) = flight_pickle.read_pure(Blob(NAME, START + VALUES[kind][0] + VALUES[kind][1] * 20_000)).problems
+    assert "more than 10000 values at byte" in problem.message
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@needs_native
+def test_the_native_reader_gives_them_up_too(kind: str) -> None:
+    """In a process that may have 1.1 GB more than it starts with; a file of that size is not made into values."""
+    code = (
+        "import resource, sys\n"
+        "from rankmuster.evidence import flight_native\n"
+        "start, more = bytes.fromhex(sys.argv[1]), bytes.fromhex(sys.argv[2])\n"
+        "data = start + more * (100_000_000 // len(more))\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 1_100_000_000,) * 2)\n"
+        "assert flight_native.scan(data) is None\n"
+    )
+    start, more = START + VALUES[kind][0], VALUES[kind][1]
+    done = subprocess.run(
+        [sys.executable, "-c", code, start.hex(), more.hex()], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
 

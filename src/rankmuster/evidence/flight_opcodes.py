@@ -31,6 +31,14 @@ MAX_MEMO_GAP = 1 << 16
 MAX_LONG_BYTES = 64
 """Bytes of one LONG1; nanosecond stamps need 8."""
 
+MAX_VALUES = 16_000_000
+"""Values put into containers one at a time, on the stack and in the memo: 1.3 GB of them at most. One takes a byte of
+the file, so that 128 MiB could take 10 GB, and so could a few KB that are packed. The largest honest dump known (2000
+list all-to-alls of 1024 ranks) holds 8 million; entries that are read many at a time are not counted."""
+
+LOOK_EVERY = 1 << 20
+"""Bytes between two looks at how many there are."""
+
 _CODE_OPCODES = {
     0x63: "GLOBAL",
     0x93: "STACK_GLOBAL",
@@ -120,132 +128,145 @@ def _walk(
     pop = stack.pop
     size = len(data)
     position = 0
+    values = 0
     while position < size:
-        op = data[position]
-        position += 1
-        if op == 0x68:  # BINGET
-            push(memo[data[position]])
+        if values + len(stack) + len(memo) > MAX_VALUES:
+            raise PickleDamaged(f"more than {MAX_VALUES} values at byte {position}")
+        stop = min(size, (position // LOOK_EVERY + 1) * LOOK_EVERY)
+        while position < stop:
+            op = data[position]
             position += 1
-        elif op == 0x6A:  # LONG_BINGET
-            push(memo[_U32(data, position)[0]])
-            position += 4
-        elif op == 0x4B:  # BININT1
-            push(data[position])
-            position += 1
-        elif op == 0x4A:  # BININT
-            push(_I32(data, position)[0])
-            position += 4
-        elif op == 0x4D:  # BININT2
-            push(_U16(data, position)[0])
-            position += 2
-        elif op == 0x8A:  # LONG1
-            length = data[position]
-            if length > MAX_LONG_BYTES or position + 1 + length > size:
-                raise PickleDamaged(f"a number of {length} bytes")
-            push(int.from_bytes(data[position + 1 : position + 1 + length], "little", signed=True))
-            position += 1 + length
-        elif op == 0x47:  # BINFLOAT
-            push(_F64(data, position)[0])
-            position += 8
-        elif op == 0x4E:
-            push(None)
-        elif op == 0x88:
-            push(True)
-        elif op == 0x89:
-            push(False)
-        elif op == 0x28:  # MARK
-            marks.append(len(stack))
-            push(_MARK)
-        elif op == 0x5D:
-            push([])
-        elif op == 0x7D:
-            push({})
-        elif op == 0x75:  # SETITEMS
-            start = marks.pop()
-            items = stack[start + 1 :]
-            del stack[start:]
-            target = stack[-1]
-            keys = items[::2]
-            if not set(map(type, keys)) <= _KEY_TYPES:
-                raise PickleDamaged("a key that is neither text nor number")
-            target.update(zip(keys, items[1::2], strict=True))
-            if on_dict is not None and len(stack) > 1:
-                taken = stack[-1] = on_dict(target)
-                if ahead is not None and taken is not target:
-                    position, count = ahead(position, memo)
-                    stack += [taken] * count
-        elif op == 0x65:  # APPENDS
-            start = marks.pop()
-            items = stack[start + 1 :]
-            del stack[start:]
-            stack[-1].extend(items)
-        elif op == 0x58:  # BINUNICODE
-            length = _U32(data, position)[0]
-            position = _push_text(data, position + 4, length, push)
-        elif op == 0x8C:  # SHORT_BINUNICODE
-            position = _push_text(data, position + 1, data[position], push)
-        elif op == 0x8D:  # BINUNICODE8
-            position = _push_text(data, position + 8, _U64(data, position)[0], push)
-        elif op == 0x71:  # BINPUT
-            if data[position] in memo:
-                ahead = None
-            memo[data[position]] = stack[-1]
-            position += 1
-        elif op == 0x72:  # LONG_BINPUT
-            index = _U32(data, position)[0]
-            if index > len(memo) + MAX_MEMO_GAP:
-                raise PickleDamaged(f"a memo index of {index} with {len(memo)} entries in the memo")
-            if index in memo:
-                ahead = None
-            memo[index] = stack[-1]
-            position += 4
-        elif op == 0x94:  # MEMOIZE
-            if len(memo) in memo:
-                ahead = None
-            memo[len(memo)] = stack[-1]
-        elif op == 0x86:  # TUPLE2
-            second = pop()
-            stack[-1] = (stack[-1], second)
-        elif op == 0x85:  # TUPLE1
-            stack[-1] = (stack[-1],)
-        elif op == 0x87:  # TUPLE3
-            third, second = pop(), pop()
-            stack[-1] = (stack[-1], second, third)
-        elif op == 0x74:  # TUPLE
-            start = marks.pop()
-            items = stack[start + 1 :]
-            del stack[start:]
-            push(tuple(items))
-        elif op == 0x29:
-            push(())
-        elif op == 0x73:  # SETITEM
-            value, key = pop(), pop()
-            if type(key) not in _KEY_TYPES:
-                raise PickleDamaged("a key that is neither text nor number")
-            target = stack[-1]
-            target[key] = value
-            if on_dict is not None and len(stack) > 1:
-                stack[-1] = on_dict(target)
-        elif op == 0x61:  # APPEND
-            value = pop()
-            stack[-1].append(value)
-        elif op == 0x80:  # PROTO
-            if data[position] > 5:
-                raise PickleDamaged(f"pickle protocol {data[position]}")
-            position += 1
-        elif op == 0x95:  # FRAME
-            position += 8
-        elif op == 0x2E:  # STOP
-            if len(stack) != 1:
-                raise PickleDamaged(f"{len(stack)} objects at the end, not one")
-            return pop()
-        elif op in _CODE_OPCODES:
-            raise PickleRefused(
-                f"opcode {_CODE_OPCODES[op]} at byte {position - 1}: it names a class or calls one, which no Flight "
-                "Recorder dump does; nothing of it was run"
-            )
-        else:
-            raise PickleDamaged(f"unknown opcode 0x{op:02x} at byte {position - 1}")
+            if op == 0x68:  # BINGET
+                push(memo[data[position]])
+                position += 1
+            elif op == 0x6A:  # LONG_BINGET
+                push(memo[_U32(data, position)[0]])
+                position += 4
+            elif op == 0x4B:  # BININT1
+                push(data[position])
+                position += 1
+            elif op == 0x4A:  # BININT
+                push(_I32(data, position)[0])
+                position += 4
+            elif op == 0x4D:  # BININT2
+                push(_U16(data, position)[0])
+                position += 2
+            elif op == 0x8A:  # LONG1
+                length = data[position]
+                if length > MAX_LONG_BYTES or position + 1 + length > size:
+                    raise PickleDamaged(f"a number of {length} bytes")
+                push(int.from_bytes(data[position + 1 : position + 1 + length], "little", signed=True))
+                position += 1 + length
+            elif op == 0x47:  # BINFLOAT
+                push(_F64(data, position)[0])
+                position += 8
+            elif op == 0x4E:
+                push(None)
+            elif op == 0x88:
+                push(True)
+            elif op == 0x89:
+                push(False)
+            elif op == 0x28:  # MARK
+                marks.append(len(stack))
+                push(_MARK)
+            elif op == 0x5D:
+                push([])
+            elif op == 0x7D:
+                push({})
+            elif op == 0x75:  # SETITEMS
+                start = marks.pop()
+                items = stack[start + 1 :]
+                del stack[start:]
+                target = stack[-1]
+                keys = items[::2]
+                if not set(map(type, keys)) <= _KEY_TYPES:
+                    raise PickleDamaged("a key that is neither text nor number")
+                target.update(zip(keys, items[1::2], strict=True))
+                values += len(items)
+                if on_dict is not None and len(stack) > 1:
+                    taken = stack[-1] = on_dict(target)
+                    if ahead is not None and taken is not target:
+                        position, count = ahead(position, memo)
+                        stack += [taken] * count
+            elif op == 0x65:  # APPENDS
+                start = marks.pop()
+                items = stack[start + 1 :]
+                del stack[start:]
+                stack[-1].extend(items)
+                values += len(items)
+            elif op == 0x58:  # BINUNICODE
+                length = _U32(data, position)[0]
+                position = _push_text(data, position + 4, length, push)
+            elif op == 0x8C:  # SHORT_BINUNICODE
+                position = _push_text(data, position + 1, data[position], push)
+            elif op == 0x8D:  # BINUNICODE8
+                position = _push_text(data, position + 8, _U64(data, position)[0], push)
+            elif op == 0x71:  # BINPUT
+                if data[position] in memo:
+                    ahead = None
+                memo[data[position]] = stack[-1]
+                position += 1
+            elif op == 0x72:  # LONG_BINPUT
+                index = _U32(data, position)[0]
+                if index > len(memo) + MAX_MEMO_GAP:
+                    raise PickleDamaged(f"a memo index of {index} with {len(memo)} entries in the memo")
+                if index in memo:
+                    ahead = None
+                memo[index] = stack[-1]
+                position += 4
+            elif op == 0x94:  # MEMOIZE
+                if len(memo) in memo:
+                    ahead = None
+                memo[len(memo)] = stack[-1]
+            elif op == 0x86:  # TUPLE2
+                second = pop()
+                stack[-1] = (stack[-1], second)
+                values += 2
+            elif op == 0x85:  # TUPLE1
+                stack[-1] = (stack[-1],)
+                values += 1
+            elif op == 0x87:  # TUPLE3
+                third, second = pop(), pop()
+                stack[-1] = (stack[-1], second, third)
+                values += 3
+            elif op == 0x74:  # TUPLE
+                start = marks.pop()
+                items = stack[start + 1 :]
+                del stack[start:]
+                push(tuple(items))
+                values += len(items)
+            elif op == 0x29:
+                push(())
+            elif op == 0x73:  # SETITEM
+                value, key = pop(), pop()
+                if type(key) not in _KEY_TYPES:
+                    raise PickleDamaged("a key that is neither text nor number")
+                target = stack[-1]
+                target[key] = value
+                values += 2
+                if on_dict is not None and len(stack) > 1:
+                    stack[-1] = on_dict(target)
+            elif op == 0x61:  # APPEND
+                value = pop()
+                stack[-1].append(value)
+                values += 1
+            elif op == 0x80:  # PROTO
+                if data[position] > 5:
+                    raise PickleDamaged(f"pickle protocol {data[position]}")
+                position += 1
+            elif op == 0x95:  # FRAME
+                position += 8
+            elif op == 0x2E:  # STOP
+                if len(stack) != 1:
+                    raise PickleDamaged(f"{len(stack)} objects at the end, not one")
+                return pop()
+            elif op in _CODE_OPCODES:
+                raise PickleRefused(
+                    f"opcode {_CODE_OPCODES[op]} at byte {position - 1}: it names a class or calls one, which no "
+                    "Flight Recorder dump does; nothing of it was run"
+                )
+            else:
+                raise PickleDamaged(f"unknown opcode 0x{op:02x} at byte {position - 1}")
     raise IndexError(f"ends after {size} bytes without STOP")
 
 
