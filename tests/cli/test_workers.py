@@ -7,15 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import Executor
 from pathlib import Path
 
 import pytest
 
-from rankmuster.cli.ahead import import_ahead
 from rankmuster.cli.status import CommandError
 from rankmuster.cli.workers import FEW, each_on_all_cores
 from rankmuster.evidence import flight_native
@@ -116,25 +112,3 @@ def test_who_wants_no_more_leaves_no_process_behind(without_native: None) -> Non
     assert [next(results) for _ in range(20)] == list(range(20))
     results.close()  # type: ignore[attr-defined]
     assert multiprocessing.active_children() == []
-
-
-def test_nothing_is_forked_while_modules_are_imported_by_a_thread(
-    without_native: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The child would wait for ever for a module that is half imported."""
-    (tmp_path / "imported_slowly.py").write_text("import time\ntime.sleep(0.3)\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    there: list[list[str]] = []
-    from rankmuster.cli import workers
-
-    in_order = workers._in_order
-
-    def spy(pool: Executor, call: object, first: object, rest: Iterator[int], most: int) -> Iterator[int]:
-        there.append([thread.name for thread in threading.enumerate() if thread.name == "imports"])
-        return in_order(pool, call, first, rest, most)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(workers, "_in_order", spy)
-    import_ahead("imported_slowly")
-    assert list(each_on_all_cores(2)(abs, range(2 * FEW))) == list(range(2 * FEW))
-    assert there == [[]]
-    assert "imported_slowly" in sys.modules

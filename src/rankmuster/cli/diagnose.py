@@ -79,12 +79,13 @@ def diagnose(
 def _verdict_of(path: Path) -> tuple[Verdict, Job]:
     with doing("loading the program"):
         from rankmuster.cli.reading import read
-    evidence, rows = read(path)
+    evidence = read(path)
     with doing(f"diagnosing {path}"):
-        from rankmuster.diagnose.run import MixedInstances, examine
+        from rankmuster.diagnose.run import MixedInstances
+        from rankmuster.diagnose.run import diagnose as decide
 
         try:
-            diagnosis = examine(evidence, rows=rows).diagnosis
+            diagnosis = decide(evidence)
         except MixedInstances as error:
             raise CommandError(str(error)) from error
     return diagnosis.verdict, diagnosis.job

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -47,10 +47,8 @@ from rankmuster.cli.status import CommandError, doing
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rankmuster.diagnose.flight_rows import FlightRows
     from rankmuster.diagnose.run import Examination
     from rankmuster.evidence.bundle import Evidence
-    from rankmuster.model.flight import FlightDump
     from rankmuster.model.flight_entry import FlightEntry
     from rankmuster.model.flight_report import Aligned, FlightReport
     from rankmuster.model.slow import SlowReport
@@ -58,13 +56,6 @@ if TYPE_CHECKING:
 
 MOST_PRINTED = 5000
 """Records printed on a terminal in all; JSON lines have no bound."""
-
-AFTERWARDS = (
-    "rankmuster.diagnose.flight_report.build",
-    "rankmuster.report.flight.terminal",
-    "rich.console",
-)
-"""Modules that the report needs when the dumps have been read."""
 
 LINES_AT_ONCE = 5000
 """JSON lines written together, about 3 MB."""
@@ -143,9 +134,9 @@ def show(
     )
     path, before = _path(given, "FOLDER"), _path(previous, "--previous") if previous else None
     with gc_off():
-        evidence, rows = _dumps_in(path, prefix, replica_size)
-        earlier = _read(before, prefix, replica_size)[0] if before is not None else None
-        return tell(str(path), evidence, earlier, wanted, rows)
+        evidence = _dumps_in(path, prefix, replica_size)
+        earlier = _read(before, prefix, replica_size) if before is not None else None
+        return tell(str(path), evidence, earlier, wanted)
 
 
 def tell(
@@ -153,15 +144,12 @@ def tell(
     evidence: Evidence,
     earlier: Evidence | None,
     wanted: Asked,
-    rows: Mapping[FlightDump, FlightRows] | None = None,
 ) -> int:
     """Diagnoses a set of dumps and writes the report on it. `path`: what it is called. Returns the exit status.
 
-    `rows`: those of its dumps, where they have been told apart already.
-
     Raises CommandError.
     """
-    examined = _examined(path, evidence, earlier, rows)
+    examined = _examined(path, evidence, earlier)
     keys = keys_of(wanted.group, wanted.ranks, examined.context.table.groups)
     form, output = wanted.form, wanted.output
     with doing(f"reporting on {path}"):
@@ -221,15 +209,15 @@ def _path(given: str, what: str) -> Path:
     return Path(given)
 
 
-def _dumps_in(path: Path, prefix: str, replica_size: int | None) -> tuple[Evidence, dict[FlightDump, FlightRows]]:
+def _dumps_in(path: Path, prefix: str, replica_size: int | None) -> Evidence:
     """The evidence. Raises CommandError where it holds no dump, with what it holds instead."""
     from rankmuster.model.flight import FlightDump
 
-    evidence, rows = _read(path, prefix, replica_size)
+    evidence = _read(path, prefix, replica_size)
     if not evidence.of(FlightDump):
         what = f"no Flight Recorder dump whose name holds {prefix}" if prefix else "no Flight Recorder dump"
         raise CommandError(f"{path} holds {what}{_instead(evidence)}; {WHENCE}")
-    return evidence, rows
+    return evidence
 
 
 def _instead(evidence: Evidence) -> str:
@@ -245,10 +233,10 @@ def _instead(evidence: Evidence) -> str:
     return text
 
 
-def _read(path: Path, prefix: str, replica_size: int | None) -> tuple[Evidence, dict[FlightDump, FlightRows]]:
+def _read(path: Path, prefix: str, replica_size: int | None) -> Evidence:
     with doing("loading the program"):
         from rankmuster.cli.reading import read
-    evidence, rows = read(path, *AFTERWARDS)
+    evidence = read(path)
     if prefix or replica_size is not None:
         from rankmuster.diagnose.flight_report import given as as_given
 
@@ -256,17 +244,15 @@ def _read(path: Path, prefix: str, replica_size: int | None) -> tuple[Evidence, 
             evidence = as_given.of_prefix(evidence, prefix)
         if replica_size is not None:
             evidence = as_given.of_replicas(evidence, replica_size)
-    return evidence, rows
+    return evidence
 
 
-def _examined(
-    path: str, evidence: Evidence, earlier: Evidence | None, rows: Mapping[FlightDump, FlightRows] | None
-) -> Examination:
+def _examined(path: str, evidence: Evidence, earlier: Evidence | None) -> Examination:
     with doing(f"diagnosing {path}"):
         from rankmuster.diagnose.run import MixedInstances, examine
 
         try:
-            return examine(evidence, earlier=earlier, rows=rows)
+            return examine(evidence, earlier=earlier)
         except MixedInstances as error:
             raise CommandError(str(error)) from error
 

@@ -11,7 +11,6 @@ import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rankmuster.cli.ahead import wait_for_imports
 from rankmuster.cli.status import CommandError
 
 if TYPE_CHECKING:
@@ -28,9 +27,8 @@ class Processes(Generic[T, R]):
         import multiprocessing
         from queue import SimpleQueue
 
-        # A fresh interpreter per process takes longer than reading a hundred dumps. Of a program that forks, other
-        # threads are not there in the child: what they were importing would never be.
-        wait_for_imports()
+        # A fresh interpreter per process takes longer than reading a hundred dumps. Forked before there is any thread:
+        # what another one was importing would never be there in the child.
         context = multiprocessing.get_context("fork")
         self._free: SimpleQueue[Connection[Any, Any]] = SimpleQueue()
         self._processes = []

@@ -125,12 +125,8 @@ def build(
     evidence: Evidence,
     limits: Thresholds,
     earlier: Evidence | None = None,
-    known: Mapping[FlightDump, FlightRows] | None = None,
 ) -> Context:
-    """Aligns all evidence (DESIGN, "Align"). `earlier`: dumps of the same job that were taken before these.
-
-    `known`: the rows of dumps that have been told apart already.
-    """
+    """Aligns all evidence (DESIGN, "Align"). `earlier`: dumps of the same job that were taken before these."""
     evidence, before_start = bygone.set_aside(evidence)
     facts = _facts(evidence.of(InstanceFacts))
     manifests = evidence.of(ManifestFacts)
@@ -138,7 +134,7 @@ def build(
     choice = dump_choice.choose(dumps, looks.noted(manifests), limits)
     newest = choice.newest
     roster = lookup.build(evidence, newest.values(), facts)
-    rows = {rank: (known or {}).get(dump) or rows_of(dump) for rank, dump in sorted(newest.items())}
+    rows = {rank: rows_of(dump) for rank, dump in sorted(newest.items())}
     notices = looks.notices_by_rank(evidence.of(DumpNotice))
     clock = _clock(evidence, facts, rows, notices)
     between = _between(choice.newest, earlier, evidence, limits) if earlier is not None else None

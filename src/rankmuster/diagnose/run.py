@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rankmuster.diagnose import context as contexts
@@ -37,13 +37,11 @@ from rankmuster.diagnose.detectors import (
     wrong_path,
 )
 from rankmuster.diagnose.finding import Finding
-from rankmuster.diagnose.flight_rows import FlightRows
 from rankmuster.diagnose.progress import ProgressView
 from rankmuster.diagnose.thresholds import DEFAULTS, Thresholds
 from rankmuster.diagnose.weigh import Outcome, weigh
 from rankmuster.evidence.bundle import Evidence
 from rankmuster.model.fault import Progress
-from rankmuster.model.flight import FlightDump
 from rankmuster.model.instance import InstanceFacts
 from rankmuster.model.job import Job
 from rankmuster.model.verdict import Verdict
@@ -106,16 +104,13 @@ def examine(
     evidence: Evidence,
     limits: Thresholds = DEFAULTS,
     earlier: Evidence | None = None,
-    rows: Mapping[FlightDump, FlightRows] | None = None,
 ) -> Examination:
     """The verdict on `evidence` and the aligned job behind it. `earlier`: dumps of it that were taken before.
-
-    `rows`: what `rows_of` gives for dumps of `evidence`, where somebody has called it already.
 
     Raises MixedInstances where `evidence` holds two instances, naming both.
     """
     _one_instance(evidence)
-    context = contexts.build(evidence, limits, earlier, rows)
+    context = contexts.build(evidence, limits, earlier)
     findings = [finding for detector in DETECTORS for finding in detector(context)]
     view = progress.assess(context, findings)
     outcome = weigh(context, findings, view)
