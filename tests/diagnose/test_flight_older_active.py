@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from build_flight import culprits, dumps, judge, one_group
+from build_flight import Group, World, culprits, dumps, judge, one_group, recv, send
 
 from rankmuster.model.fault import FaultClass
 
@@ -25,3 +25,16 @@ def test_of_two_ranks_one_that_moved_and_one_that_stands_the_job_is_not_said_to_
     tops = dumps(world)
     tops[0] = dumps(one_group(2, rounds=200, look=0.6))[0]
     assert judge(tops).verdict.class_ is not FaultClass.HEALTHY
+
+
+def test_a_send_that_may_have_ended_is_not_called_missing_for_sure() -> None:
+    """The first stage has sent and waits for nothing; the path to the second is lost."""
+    group = (Group("0", (0, 1), "pp"),)
+    world = World(
+        group, {0: [send("0", 1)] * 40, 1: [recv("0", 0)] * 40}, breaks={1: 30}, only_active=True, ahead=1, look=60.0
+    )
+    tops = dumps(world)
+    tops[0] = {**tops[0], "entries": []}
+    found = judge(tops)
+    assert culprits(found) == []
+    assert not any("issued no send" in finding.statement for finding in found.verdict.findings)

@@ -56,10 +56,13 @@ def _free_finding(context: Context, graph: WaitGraph, heads: dict[int, Head], fr
     many = len(roots) > len(waiters)
     # A log names one number of a group: several ranks that only logs speak of are odd where they are the fewer.
     several = len(roots) > 1 and len(roots) >= len(waiters)
+    unlisted = {root for root in roots if _may_have_sent(table, root, free[root])}
     unsure = tuple(
-        root for root in roots if _may_stand_elsewhere(table, graph, root) or (several and root not in table.rows)
+        root
+        for root in roots
+        if _may_stand_elsewhere(table, graph, root) or (several and root not in table.rows) or root in unlisted
     )
-    gap = _number_gap(context, graph, heads, edges, roots) or _message_gap(table, heads, edges)
+    gap = _number_gap(context, graph, heads, edges, roots) or _message_gap(table, heads, edges, listed=bool(unlisted))
     statement, phrase = gap.statement, gap.phrase
     last = _last_call(context, gap.missing)
     if last is not None:
@@ -67,7 +70,10 @@ def _free_finding(context: Context, graph: WaitGraph, heads: dict[int, Head], fr
     wait = verb(waiters, "waits", "wait")
     why = {root: f"{phrase}, which {ranks_text(waiters)} {wait} for; stands nowhere else" for root in roots}
     for root in unsure:
-        why[root] = f"{phrase}, which {ranks_text(waiters)} {wait} for; its log does not say whether it waits elsewhere"
+        doubt = "its log does not say whether it waits elsewhere"
+        if root in unlisted:
+            doubt = "its dump lists outstanding operations alone, and a send may end before it is received"
+        why[root] = f"{phrase}, which {ranks_text(waiters)} {wait} for; {doubt}"
     if many:
         why = dict.fromkeys(waiters, "waits for an operation that most members never entered")
     accusation = accuse(
@@ -82,6 +88,19 @@ def _free_finding(context: Context, graph: WaitGraph, heads: dict[int, Head], fr
         divergence=gap.divergence(table),
     )
     return Finding(NAME, Plane.FLIGHT, statement, references(context, heads, gap.entered, gap.missing), accusation)
+
+
+def _may_have_sent(table: RollTable, rank: int, edges: list[Edge]) -> bool:
+    """Whether all that `rank` is waited for is sends that it may have made: a small one ends before it is received.
+
+    A dump of outstanding operations alone does not list it any more. A receive cannot end early, nor a collective.
+    """
+    flight = table.rows.get(rank)
+    if flight is None or any(edge.reason is not Reason.NO_SEND for edge in edges):
+        return False
+    # One without entries does not tell which kind it is; the switch is the job's.
+    empty = not len(flight.dump.columns)
+    return flight.dump.only_active or (empty and any(other.dump.only_active for other in table.rows.values()))
 
 
 def _may_stand_elsewhere(table: RollTable, graph: WaitGraph, rank: int) -> bool:
@@ -179,14 +198,15 @@ def _end(table: RollTable, key: int, missing: tuple[int, ...]) -> str:
     return f"ended at #{ends[0]}{f' to #{ends[-1]}' if len(ends) > 1 else ''} and {nothing}"
 
 
-def _message_gap(table: RollTable, heads: dict[int, Head], edges: list[Edge]) -> _Gap:
-    """The first send or receive whose other end a root did not issue."""
+def _message_gap(table: RollTable, heads: dict[int, Head], edges: list[Edge], *, listed: bool) -> _Gap:
+    """The first send or receive whose other end a root did not issue; `listed`: of which its dump may list no more."""
     first = min(edges, key=lambda edge: (heads[edge.waiter].created, edge.waiter))
     group = table.group(first.group)
     missing = tuple(sorted({edge.target for edge in edges if edge.group == first.group}))
     entered = tuple(sorted({edge.waiter for edge in edges if edge.group == first.group}))
     op = heads[first.waiter].op
     wanted, given = ("send", "receive") if first.reason is Reason.NO_SEND else ("receive", "send")
+    issued = verb(missing, "lists", "list") if listed else "issued"
     return _Gap(
         first.group,
         None,
@@ -195,8 +215,8 @@ def _message_gap(table: RollTable, heads: dict[int, Head], edges: list[Edge]) ->
         entered,
         Subkind.MISSING_PEER,
         f"{ranks_text(entered).capitalize()} in {group.label}: {op} outstanding, and {ranks_text(missing)} "
-        f"{verb(missing, 'has', 'have')} nothing outstanding and issued no {wanted} for it",
-        f"issued no {wanted} for the {given} of {ranks_text(entered)} in {group.label}",
+        f"{verb(missing, 'has', 'have')} nothing outstanding and {issued} no {wanted} for it",
+        f"{issued} no {wanted} for the {given} of {ranks_text(entered)} in {group.label}",
     )
 
 
