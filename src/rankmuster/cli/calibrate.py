@@ -11,6 +11,7 @@ import typer
 
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import say, write_file, write_stdout
+from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, ExitStatus, doing
 from rankmuster.environment.wrapped import WIDEST
 
@@ -54,6 +55,7 @@ def calibrate(
     Exit status: 0 every setting is decided, 2 some are not (the answer says what is missing), 3 nothing could be used.
     """
     with doing("loading the program"):
+        load_numpy()
         from rankmuster.environment import calibrate_form
         from rankmuster.environment.calibration import DEFAULT_WINDOW, NothingRecorded
         from rankmuster.environment.calibration import calibrate as compute

@@ -17,6 +17,7 @@ import typer
 
 from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say, write_stdout
+from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, doing
 from rankmuster.collect.wishes import LOG_BYTES, LOOK_SECONDS, AddressMode, DumpWish, RasRisk, Wishes
 
@@ -122,6 +123,7 @@ def collect(
     4 it is saved here and could not be uploaded.
     """
     with doing("loading the program"):
+        load_numpy()
         from rankmuster.collect.save import Refused, Request, save
 
     wishes = Wishes(

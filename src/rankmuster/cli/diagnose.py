@@ -14,6 +14,7 @@ import typer
 from rankmuster.cli.gc_off import gc_off
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import say, write_file, write_stdout
+from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, doing
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def diagnose(
 
 def _verdict_of(path: Path) -> tuple[Verdict, Job]:
     with doing("loading the program"):
+        load_numpy()
         from rankmuster.cli.reading import read
     evidence = read(path)
     with doing(f"diagnosing {path}"):

@@ -29,6 +29,7 @@ from rankmuster.cli.flight_show import WHENCE, tell
 from rankmuster.cli.flight_slow import BaselineFile, Parquet, ParquetCollectives, SaveBaseline, Slow, slow_asked
 from rankmuster.cli.gc_off import gc_off
 from rankmuster.cli.options import Debug, OutputFile
+from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, doing
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def _named(paths: list[Path]) -> str:
 def _merged(paths: list[Path]) -> Evidence:
     """All evidence of all paths, settled. Raises CommandError where there is no dump in it, or two runs are."""
     with doing("loading the program"):
+        load_numpy()
         from rankmuster.diagnose.thresholds import DEFAULTS
         from rankmuster.evidence.bundle import load_all
         from rankmuster.evidence.flight_summary_merge import Merging, MixedRuns

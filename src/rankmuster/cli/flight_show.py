@@ -42,6 +42,7 @@ from rankmuster.cli.flight_slow import (
 from rankmuster.cli.gc_off import gc_off
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import say, write_file, write_stdout
+from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, doing
 
 if TYPE_CHECKING:
@@ -235,6 +236,7 @@ def _instead(evidence: Evidence) -> str:
 
 def _read(path: Path, prefix: str, replica_size: int | None) -> Evidence:
     with doing("loading the program"):
+        load_numpy()
         from rankmuster.cli.reading import read
     evidence = read(path)
     if prefix or replica_size is not None:

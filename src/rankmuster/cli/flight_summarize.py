@@ -11,6 +11,7 @@ import typer
 
 from rankmuster.cli.options import Debug
 from rankmuster.cli.output import leave_stdout, say, write_bytes
+from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, ExitStatus, doing
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def _path(given: str) -> Path:
 
 def _read(paths: list[Path]) -> Evidence:
     with doing("loading the program"):
+        load_numpy()
         from rankmuster.cli.workers import each_on_all_cores
         from rankmuster.evidence.bundle import load_all
         from rankmuster.evidence.flight_summary_node import OF_A_NODE
