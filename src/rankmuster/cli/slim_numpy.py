@@ -1,7 +1,7 @@
 """numpy without the threads of its linear algebra, which no command uses.
 
-They take half of the time that numpy takes to start, and more the more cores there are. OpenBLAS reads the variable once, when it is loaded; it is taken back then, so that no process that a command starts
-inherits it.
+They take half of the time that numpy takes to start, and more the more cores there are. OpenBLAS reads the variable
+once, when it is loaded; it is taken back then, so that no process that a command starts inherits it.
 """
 
 from __future__ import annotations
