@@ -225,5 +225,6 @@ def _view(rank: int, roll: RankRoll, flight: FlightRows, highest: int) -> RankGr
     finished = int(roll.seq[done[-1]]) if len(done) else -1
     if flight.dump.only_active:
         # What is not listed has finished.
-        finished = max(finished, int(roll.seq[~roll.finished].min(initial=issued + 1)) - 1)
+        outstanding = roll.seq[~roll.finished]
+        finished = max(finished, int(outstanding.min()) - 1 if len(outstanding) else issued)
     return RankGroupView(rank, issued, finished)

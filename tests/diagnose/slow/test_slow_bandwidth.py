@@ -51,6 +51,8 @@ def test_lists_add_up() -> None:
 
 def test_no_time_and_no_peers_have_no_bandwidth() -> None:
     assert bus_gb_per_s("all_reduce", 4000, 8, 0.0) is None
+    assert bus_gb_per_s("all_reduce", 4000, 8, 5e-324) is None
+    assert bus_gb_per_s("all_reduce", 4000, 8, 1e-300) is None
     assert bus_gb_per_s("all_reduce", 4000, 8, float("nan")) is None
     assert bus_gb_per_s("all_reduce", 4000, 1, 1.0) is None
     assert bus_gb_per_s("all_reduce", None, 8, 1.0) is None

@@ -56,9 +56,14 @@ def _total(shapes: Shapes, dtypes: tuple[str, ...]) -> int | None:
     return total if 0 < total < _MOST else None
 
 
+LEAST_MS = 1e-6
+"""Of a duration: one nanosecond, which is the clocks' resolution. What is shorter is damage, and would divide to
+infinity."""
+
+
 def bus_gb_per_s(op: str, size: int | None, members: int, milliseconds: float) -> float | None:
     """Bus bandwidth in 1e9 bytes per second; None where the factor or a figure is unknown."""
-    if size is None or members < 2 or not milliseconds > 0:
+    if size is None or members < 2 or not milliseconds >= LEAST_MS:
         return None
     name = collective_name(op)
     factor = _FACTORS[name] * (members - 1) / members if name in _FACTORS else 1.0
