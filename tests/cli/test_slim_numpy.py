@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +34,28 @@ def test_one_thread_unless_the_user_says_otherwise(given: str | None, left: str)
     assert said == left
     if given is None:
         assert tasks == "1"
+
+
+COMMAND = """
+import os, sys
+from rankmuster.cli.main import app
+from typer.main import get_command
+sys.argv = ["rankmuster", *sys.argv[1:]]
+get_command(app).main(sys.argv[1:], standalone_mode=False)
+print("TASKS", len(os.listdir("/proc/self/task")), file=sys.stderr)
+"""
+
+CASE = Path(__file__).parents[1] / "cases" / "rank-stops-calling" / "input.tar.zst"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["flight"], ["flight", "merge"], ["flight", "summarize", "-o", "-"], ["diagnose", "--format", "json"]],
+    ids=" ".join,
+)
+def test_no_command_that_reads_dumps_has_threads_left(words: list[str]) -> None:
+    env = {key: value for key, value in os.environ.items() if key != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, *words, str(CASE)], env=env, capture_output=True, check=True, timeout=60
+    )
+    assert b"TASKS 1" in done.stderr

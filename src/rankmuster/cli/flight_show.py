@@ -212,6 +212,7 @@ def _path(given: str, what: str) -> Path:
 
 def _dumps_in(path: Path, prefix: str, replica_size: int | None) -> Evidence:
     """The evidence. Raises CommandError where it holds no dump, with what it holds instead."""
+    load_numpy()
     from rankmuster.model.flight import FlightDump
 
     evidence = _read(path, prefix, replica_size)
@@ -236,7 +237,6 @@ def _instead(evidence: Evidence) -> str:
 
 def _read(path: Path, prefix: str, replica_size: int | None) -> Evidence:
     with doing("loading the program"):
-        load_numpy()
         from rankmuster.cli.reading import read
     evidence = read(path)
     if prefix or replica_size is not None:
