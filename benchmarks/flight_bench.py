@@ -58,7 +58,8 @@ def main() -> None:
     if "speed" in options.only:
         page.say("## From command to verdict\n")
         for ranks in (64,) if options.quick else (64, 1024):
-            speed.beside(ranks, torch, page.say)
+            for plain in (False, True):
+                speed.beside(ranks, torch, page.say, plain=plain)
     if "growth" in options.only:
         page.say("## How it grows\n")
         speed.growth([64, 128, 256] if options.quick else [64, 256, 1024, 2048, 4096], page.say)

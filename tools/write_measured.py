@@ -313,6 +313,25 @@ def watching_costs() -> str:
     return "\n".join(text) + "\n\n"
 
 
+def dumps_on_cores() -> str:
+    """How reading dumps goes with cores: docs/measured/flight-cores.json, as the benchmark wrote it."""
+    found = json.loads((MEASURED / "flight-cores.json").read_text())
+    text = [
+        "## Flight Recorder dumps on many cores\n",
+        f"`python benchmarks/flight_cores.py`, {found['date']}, {found['processor']}, {found['cores']} cores, Python "
+        f"{found['python']}; best of {found['runs']}. Times of one processor do not compare with another's. How it goes "
+        "beside other tools, and who is right, is in [RESULTS.md](../benchmarks/RESULTS.md).\n",
+        "| ranks | MB of dumps | cores | seconds | processor seconds | peak MB |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in found["rows"]:
+        text.append(
+            f"| {row['ranks']:,} | {row['dump_mb']} | {row['cores']} | {row['seconds']:.2f} | "
+            f"{row['processor_seconds']:.2f} | {row['peak_mb']} |"
+        )
+    return "\n".join(text) + "\n\n"
+
+
 def timing() -> str:
     """The benchmark's table."""
     command = [sys.executable, str(ROOT / "benchmarks" / "diagnose_cases.py")]
@@ -333,6 +352,7 @@ def main() -> None:
         + watching()
         + watching_on_gpus()
         + watching_costs()
+        + dumps_on_cores()
         + timing()
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from benchmarks.flight import generate, world
 from benchmarks.flight.measure import Cost, family_peak_mb, measure
-from benchmarks.flight.settings import Fault, FaultKind, Settings, Where
+from benchmarks.flight.settings import Fault, FaultKind, Settings, Style, Where
 from benchmarks.flight.torch_env import cache_folder
 
 TENSOR, PIPELINE, EXPERT = 8, 4, 8
@@ -33,12 +33,21 @@ def job_of(ranks: int) -> Settings:
     return Settings(tp=TENSOR, pp=PIPELINE, dp=ranks // PER_REPLICA, ep=EXPERT, frames=30, fault=fault, seed=1)
 
 
+def plain_job_of(ranks: int) -> Settings:
+    """TP 8 x DP, collectives alone, one rank that stops calling: what torch's analyser reads to its end.
+
+    In the other job it takes the parts of batches for mismatches, and gives a group up after ten.
+    """
+    fault = Fault(FaultKind.HOST_STOP, where=Where.TP)
+    return Settings(tp=TENSOR, dp=ranks // TENSOR, style=Style.SGLANG, gaps=False, frames=30, fault=fault, seed=1)
+
+
 @contextmanager
-def dumps_of(ranks: int) -> Iterator[tuple[Path, int]]:
+def dumps_of(ranks: int, job: Callable[[int], Settings] = job_of) -> Iterator[tuple[Path, int]]:
     """(bundle on disk, bytes of its dumps) of a job of so many ranks."""
     folder = cache_folder() / f"dumps-{ranks}"
     shutil.rmtree(folder, ignore_errors=True)
-    made = world.make(job_of(ranks))
+    made = world.make(job(ranks))
     total = generate.write(made, folder, processes=PROCESSES)
     del made
     try:
@@ -52,9 +61,9 @@ def command(folder: Path) -> list[str | Path]:
     return [Path(sys.executable).parent / "rankmuster", "flight", folder]
 
 
-def beside(ranks: int, torch: Path | None, say: Callable[[str], None]) -> None:
+def beside(ranks: int, torch: Path | None, say: Callable[[str], None], *, plain: bool) -> None:
     """One table: the command with and without its native reader, `pickle.load`, a plain read, torch's analyser."""
-    with dumps_of(ranks) as (folder, total):
+    with dumps_of(ranks, plain_job_of if plain else job_of) as (folder, total):
         files = sorted((folder / "flight").iterdir())
         runs = 5 if ranks <= 64 else 3
         rows: list[tuple[str, Cost]] = [
@@ -68,7 +77,8 @@ def beside(ranks: int, torch: Path | None, say: Callable[[str], None]) -> None:
             rows.append(("`torchfrtrace FOLDER` of torch 2.13", measure(theirs)))
         whole = family_peak_mb(command(folder), {"RANKMUSTER_NATIVE": "0"})
     own, pickled = rows[0][1], rows[2][1]
-    say(f"### {ranks:,} ranks x 2,000 entries, {total / 1e6:,.0f} MB\n")
+    what = "tensor and data parallel, collectives alone" if plain else "with pipelines, batches and experts"
+    say(f"### {ranks:,} ranks x 2,000 entries, {total / 1e6:,.0f} MB: {what}\n")
     say("| | seconds | times rankmuster | times `pickle.load` | CPU seconds | peak MB |\n|---|---|---|---|---|---|")
     for name, cost in rows:
         say(

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rankmuster.cli.status import CommandError
+from rankmuster.evidence.blob import Blob
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -65,7 +66,7 @@ class Processes(Generic[T, R]):
         """
         connection = self._free.get()
         try:
-            connection.send(part)
+            _send(connection, part)
             good, value = connection.recv()
         except (EOFError, OSError) as error:
             path = getattr(part, "path", "a file")
@@ -81,6 +82,20 @@ class Processes(Generic[T, R]):
         raise value
 
 
+def _send(connection: Connection[Any, Any], part: Any) -> None:
+    """Bytes of a file as they are: pickled, they would be copied twice more, on either side."""
+    if isinstance(part, Blob):
+        connection.send((Blob, part.path))
+        connection.send_bytes(part.data)
+    else:
+        connection.send((None, part))
+
+
+def _received(connection: Connection[Any, Any]) -> Any:
+    kind, value = connection.recv()
+    return Blob(value, connection.recv_bytes()) if kind is Blob else value
+
+
 def _serve(call: Callable[[Any], Any], connection: Connection[Any, Any], others: tuple[Any, ...]) -> None:
     """What a process does until the program goes away, which is the end of its pipe."""
     from threading import Thread
@@ -91,7 +106,7 @@ def _serve(call: Callable[[Any], Any], connection: Connection[Any, Any], others:
         other.close()
     while True:
         try:
-            part = connection.recv()
+            part = _received(connection)
         except (EOFError, OSError):
             os._exit(0)
         try:

@@ -214,6 +214,9 @@ def _content(path: Path, limit: int, *, follow: bool) -> tuple[bytes, int, str |
         start = _first_data(descriptor) if status.st_size > limit or status.st_size > plain_bytes.MAX_LOG_BYTES else 0
         size = status.st_size - start
         half = plain_bytes.MAX_LOG_BYTES // 2
+        if status.st_size <= plain_bytes.MAX_LOG_BYTES:
+            data, error = _take(descriptor, limit)
+            return data, max(size, len(data)), error
         head, error = _take(descriptor, min(limit, _HEAD, half))
         if error is not None:
             return head, size, error
@@ -238,7 +241,7 @@ def _first_data(descriptor: int) -> int:
 
 
 def _take(descriptor: int, count: int, begun: bytes = b"") -> tuple[bytes, str | None]:
-    pieces = [begun]
+    pieces = [begun] if begun else []  # one piece alone is not copied
     while count > 0:
         try:
             piece = os.read(descriptor, min(count, _PIECE))

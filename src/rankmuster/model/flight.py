@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +89,10 @@ class FlightColumns:
     dtypes: tuple[tuple[str, ...], ...]
     stacks: Sequence[tuple[str, ...]]  # "name file:line", innermost first; made when somebody asks
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process: a column of one value goes as that value."""
+        return _columns, ({name: _packed(getattr(self, name)) for name in self.__dataclass_fields__},)
+
     def of_calls(self, field: CallField) -> Ints:
         """One column of `calls`, shape (calls,)."""
         column: Ints = self.calls[:, field]
@@ -152,6 +157,27 @@ class FlightColumns:
         if not len(self):
             return 0
         return max(int(stamps.max()) for stamps in (self.created_ns, self.started_ns, self.completed_ns))
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.ndim == 1 and len(value) > 1 and value.strides[0] == 0:
+        return _Broadcast(value[0], len(value))
+    return value
+
+
+def _columns(fields: dict[str, Any]) -> FlightColumns:
+    for name, value in fields.items():
+        if isinstance(value, _Broadcast):
+            fields[name] = np.broadcast_to(value.value, value.count)
+    return FlightColumns(**fields)
+
+
+@dataclass(frozen=True, slots=True)
+class _Broadcast:
+    """A column of one value on its way to another process."""
+
+    value: Any
+    count: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
