@@ -131,7 +131,7 @@ def test_a_folder_without_dumps_is_3_with_what_was_found_instead(command: Run, t
     [
         (("",), "FOLDER is empty"),
         (("nowhere",), "no such file"),
-        (("DUMPS", "--previous", ""), ""),
+        (("DUMPS", "--previous", ""), "--previous is empty"),
         (("DUMPS", "--previous", "nowhere"), "no such file"),
         (("DUMPS", "--rank", "x"), "write 0,3,8-15"),
         (("DUMPS", "--group", "EP"), "there are default_pg"),

@@ -94,3 +94,10 @@ def test_a_baseline_that_is_none_is_said_and_nothing_is_told(
         kept = command("flight", case("slow-root"), "--save-baseline", str(given))
         assert kept.returncode == 3
         assert given.read_bytes() == content
+
+
+@pytest.mark.parametrize("option", ["--baseline", "--save-baseline", "--parquet", "--parquet-collectives"])
+def test_an_option_that_is_empty_is_a_variable_that_is_not_set(command: Run, option: str) -> None:
+    done = command("flight", case("one-slow-rank"), option, "")
+    assert done.returncode == 3
+    assert f"{option} is empty (a variable that is not set?)" in done.stderr

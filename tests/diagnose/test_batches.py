@@ -40,4 +40,5 @@ def test_terminators_without_children_among_many_rows_of_another_group_take_no_t
     group = np.where(ends, np.arange(40_000), 0)
     found = coalesced(group, np.zeros(40_000, dtype=np.int64), ends, np.zeros(40_000, dtype=bool))
     assert collectives(found) == {}
-    assert not found.child.any() and not found.of_p2p.any()
+    assert not found.child.any()
+    assert not found.of_p2p.any()

@@ -79,18 +79,18 @@ def show(
     aligned: AlignedToo = False,
     limit: Limit = MOST_RECORDS,
     previous: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--previous", metavar="FOLDER", help="An earlier set of dumps of the same job: a tail, or a stop?"
         ),
-    ] = "",
+    ] = None,
     most_groups: MostGroups = MOST_GROUPS,
     differences: Differences = 0,
     slow: Slow = False,
-    baseline: BaselineFile = "",
-    save_baseline: SaveBaseline = "",
-    parquet: Parquet = "",
-    parquet_collectives: ParquetCollectives = "",
+    baseline: BaselineFile = None,
+    save_baseline: SaveBaseline = None,
+    parquet: Parquet = None,
+    parquet_collectives: ParquetCollectives = None,
     prefix: Annotated[
         str,
         typer.Option("--prefix", metavar="TEXT", help="Only dumps whose name holds this; the rank comes right behind."),
@@ -133,7 +133,7 @@ def show(
             show=slow, baseline=baseline, save=save_baseline, parquet=parquet, collectives=parquet_collectives
         ),
     )
-    path, before = _path(given, "FOLDER"), _path(previous, "--previous") if previous else None
+    path, before = _path(given, "FOLDER"), None if previous is None else _path(previous, "--previous")
     with gc_off():
         evidence = _dumps_in(path, prefix, replica_size)
         earlier = _read(before, prefix, replica_size) if before is not None else None

@@ -23,16 +23,19 @@ Slow = Annotated[
     bool, typer.Option("--slow", help="Durations and arrivals per group, operation and size: who is late, since when.")
 ]
 BaselineFile = Annotated[
-    str, typer.Option("--baseline", metavar="FILE", help="Compare with what --save-baseline wrote; implies --slow.")
+    str | None,
+    typer.Option("--baseline", metavar="FILE", help="Compare with what --save-baseline wrote; implies --slow."),
 ]
 SaveBaseline = Annotated[
-    str, typer.Option("--save-baseline", metavar="FILE", help="Add this window to FILE, or begin it; implies --slow.")
+    str | None,
+    typer.Option("--save-baseline", metavar="FILE", help="Add this window to FILE, or begin it; implies --slow."),
 ]
 Parquet = Annotated[
-    str, typer.Option("--parquet", metavar="FILE", help="Write the distributions, a row per group, call and rank.")
+    str | None,
+    typer.Option("--parquet", metavar="FILE", help="Write the distributions, a row per group, call and rank."),
 ]
 ParquetCollectives = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--parquet-collectives", metavar="FILE", help="Write every collective: transfer, wait, who came last."
     ),
@@ -60,10 +63,20 @@ class SlowAsked:
         return self.show or self.baseline is not None or self.save is not None
 
 
-def slow_asked(*, show: bool, baseline: str, save: str, parquet: str, collectives: str) -> SlowAsked:
-    """The options as given; an empty text is an option that was not."""
-    given = (Path(text) if text else None for text in (baseline, save, parquet, collectives))
-    return SlowAsked(show, *given)
+def slow_asked(
+    *, show: bool, baseline: str | None, save: str | None, parquet: str | None, collectives: str | None
+) -> SlowAsked:
+    """The options as given; None: not given. Raises CommandError for one that is empty."""
+    named = {
+        "--baseline": baseline,
+        "--save-baseline": save,
+        "--parquet": parquet,
+        "--parquet-collectives": collectives,
+    }
+    for option, text in named.items():
+        if text == "":
+            raise CommandError(f"{option} is empty (a variable that is not set?); name a file, or leave the option out")
+    return SlowAsked(show, *(None if text is None else Path(text) for text in named.values()))
 
 
 def measured(examined: Examination, asked: SlowAsked) -> tuple[SlowReport, Comparison | None]:
