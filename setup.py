@@ -11,7 +11,7 @@ setup(
             sources=sorted(glob("src/native/*.c")),
             depends=sorted(glob("src/native/*.h")),
             define_macros=[("Py_LIMITED_API", "0x030A0000")],
-            extra_compile_args=["-std=c11", "-O3", "-Wall", "-Wextra", "-fvisibility=hidden"],
+            extra_compile_args=["-std=c11", "-O3", "-Wall", "-Wextra", "-fvisibility=hidden", "-fno-strict-aliasing"],
             py_limited_api=True,
             optional=True,
         )
