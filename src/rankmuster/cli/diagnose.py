@@ -67,7 +67,7 @@ def diagnose(
     with gc_off():
         verdict, job = _verdict_of(path)
     with doing(f"writing the verdict on {path} as {form.value}"):
-        text = _render(form, verdict, job, width=width, color=_color_wanted(no_color, output))
+        text = _render(form, verdict, job, width=width, color=color_wanted(no_color, output))
     if output is None or str(output) == "-":
         write_stdout(text)
     else:
@@ -134,7 +134,7 @@ def _with_newline(text: str) -> str:
     return text if text.endswith("\n") else text + "\n"
 
 
-def _color_wanted(no_color: bool, output: Path | None) -> bool:
+def color_wanted(no_color: bool, output: Path | None) -> bool:
     """Colours for a person at a screen, unless they asked for none (https://no-color.org)."""
     return not no_color and not os.environ.get("NO_COLOR") and output is None and sys.stdout.isatty()
 

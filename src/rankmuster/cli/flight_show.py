@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankmuster.cli.diagnose import NARROWEST, _color_wanted, one_line
+from rankmuster.cli.diagnose import NARROWEST, color_wanted, one_line
 from rankmuster.cli.flight_choice import keys_of
 from rankmuster.cli.flight_options import (
     MOST_GROUPS,
@@ -171,7 +171,7 @@ def tell(
         elif form is Format.JSON:
             text = _json(examined, report, choice)
         else:
-            color = _color_wanted(wanted.no_color, output)
+            color = color_wanted(wanted.no_color, output)
             text = _terminal(examined, report, choice, width=wanted.width, color=color)
     verdict = examined.diagnosis.verdict
     if output is None or to_screen:
