@@ -24,6 +24,8 @@ from rankmuster.watch.export.state_file import StateFile
 from rankmuster.watch.snapshot import InstanceView, RankView, Snapshot, WatcherView
 
 RUNS = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run where a shell ignores it
 from rankmuster.cli import main
 from rankmuster.cli.top import top
 main.app.command("top")(top)

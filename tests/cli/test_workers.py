@@ -17,7 +17,8 @@ from rankmuster.cli.workers import FEW, each_on_all_cores
 from rankmuster.evidence import flight_native
 
 READS_FOR_EVER = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run where a shell ignores it
 from rankmuster.cli.workers import FEW, each_on_all_cores
 
 def read(part):
