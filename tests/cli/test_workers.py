@@ -32,7 +32,7 @@ list(each_on_all_cores(2)(read, range(10 * FEW)))
 def is_there(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone, or gone while it was read
         return False
 
 

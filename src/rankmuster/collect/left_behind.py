@@ -143,6 +143,8 @@ def _held_by_others(
                     continue
         return held
 
+    if deadline.passed:
+        return None
     own = _family(proc, target)
     others = [pid for pid in Proc(proc).pids() if pid not in own]
     done = each(others, look, patience=PATIENCE, total=deadline.remaining() * SHARE)
