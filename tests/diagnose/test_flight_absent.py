@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from build_flight import START, Call, Group, World, blobs, culprits, dumps, judge, one_group, parallel, suspects
+from build_flight import (
+    START,
+    Call,
+    Group,
+    World,
+    blobs,
+    culprits,
+    dumps,
+    judge,
+    manifest,
+    one_group,
+    parallel,
+    suspects,
+)
 
 from rankmuster.diagnose.run import diagnose
+from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.bundle import gather
 from rankmuster.model.fault import Subkind
 
@@ -171,3 +186,15 @@ def _days_earlier(top: dict[str, Any]) -> dict[str, Any]:
             if entry[key]:
                 entry[key] -= 86_400 * 10**9
     return top
+
+
+def test_a_rank_that_a_collector_knew_of_and_that_gave_no_dump_is_convicted() -> None:
+    """Its process is listed and the others' dumps were taken in one look: none was lost on its way."""
+    tops = dumps(one_group(3, stops={1: 20}, absent=frozenset({1})))
+    noted = manifest({f"flight/nccl_trace_rank_{rank}": START + 900.0 for rank in tops})
+    processes = [{"rank": rank, "pid": 100 + rank, "exit_code": None} for rank in range(3)]
+    told = {"instance": "llm-0", "world_size": 3, "last_look": START + 901.0, "processes": processes}
+    found = judge(tops, noted, Blob("instance.json", json.dumps(told).encode()))
+    assert culprits(found) == [1]
+    assert found.verdict.subclass is Subkind.UNRESPONSIVE
+    assert suspects(judge(tops, noted)) == [1]

@@ -68,7 +68,8 @@ def unknown_finding(
         return Finding(NAME, Plane.FLIGHT, statement, evidence, would_decide=wanted)
     # Beside a lost path, or a busy GPU without timing, the dump of an innocent may be missing too.
     by_chance = len(group.members) / max(len(context.world), 1)
-    convicts = others_dumped and not speaks and by_chance <= context.limits.lost_dump_chance
+    surprising = by_chance <= context.limits.lost_dump_chance or _was_asked(context, absent[0])
+    convicts = others_dumped and not speaks and surprising
     accusation = accuse(
         subkind,
         Confidence.LIKELY if convicts else Confidence.POSSIBLE,
@@ -152,6 +153,12 @@ def _first_waited(table: RollTable, heads: dict[int, Head], edges: list[Edge]) -
         return min(entered[1] if entered is not None else float("inf"), heads[edge.waiter].created)
 
     return min(lowest.values(), key=lambda edge: (since(edge), edge.waiter))
+
+
+def _was_asked(context: Context, rank: int) -> bool:
+    """Whether a collector took the others' dumps and knew of this rank's process: then none was lost, it gave none."""
+    others = [facts for facts in context.dump_facts.values() if not facts.stale]
+    return context.job.rank(rank).has_exit_facts and all(facts.look_from == "manifest" for facts in others)
 
 
 def _dumped_earlier(context: Context, rank: int) -> bool:
