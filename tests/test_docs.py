@@ -39,9 +39,7 @@ EVIDENCE = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
 COLLECT = (ROOT / "docs" / "collect.md").read_text(encoding="utf-8")
 WHERE = (ROOT / "docs" / "where-to-run.md").read_text(encoding="utf-8")
 WATCH = (ROOT / "docs" / "watch.md").read_text(encoding="utf-8")
-FLIGHT = "".join(
-    (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("flight.md", "flight-at-scale.md")
-)
+FLIGHT = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("flight.md", "flight-at-scale.md"))
 PAGES = {"collect": COLLECT, "bundle": COLLECT, "watch": WATCH, "top": WATCH, "flight": FLIGHT} | dict.fromkeys(
     ("env", "calibrate"), (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
 )

@@ -86,13 +86,11 @@ def lateness() -> str:
     ]
     for case in CASES:
         aligned = context.build(load(case / "input.tar.zst"), DEFAULTS)
-        for group in aligned.table.groups:
-            late = late_arrival._measure(aligned, group)
-            if late is not None:
-                lines.append(
-                    f"| {case.name} | {group.label} | {late.rank} | {late.share:.2f} | {late.long_share:.2f} | "
-                    f"{late.dominance:.2f} | {late.steady:.2f} | {late.rounds} |"
-                )
+        for group, late in late_arrival.measured(aligned):
+            lines.append(
+                f"| {case.name} | {group.label} | {late.rank} | {late.share:.2f} | {late.long_share:.2f} | "
+                f"{late.dominance:.2f} | {late.steady:.2f} | {late.rounds} |"
+            )
     text = (
         "## Late arrival\n\nWindows shorter than "
         f"{DEFAULTS.late_span_seconds:g} s, and what was enqueued after a dump with stacks was asked for, are not "
@@ -319,8 +317,8 @@ def dumps_on_cores() -> str:
     text = [
         "## Flight Recorder dumps on many cores\n",
         f"`python benchmarks/flight_cores.py`, {found['date']}, {found['processor']}, {found['cores']} cores, Python "
-        f"{found['python']}; best of {found['runs']}. Times of one processor do not compare with another's. How it goes "
-        "beside other tools, and who is right, is in [RESULTS.md](../benchmarks/RESULTS.md).\n",
+        f"{found['python']}; best of {found['runs']}. Times of one processor do not compare with another's. How it "
+        "goes beside other tools, and who is right, is in [RESULTS.md](../benchmarks/RESULTS.md).\n",
         "| ranks | MB of dumps | cores | seconds | processor seconds | peak MB |",
         "|---|---|---|---|---|---|",
     ]

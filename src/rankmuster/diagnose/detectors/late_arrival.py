@@ -26,19 +26,21 @@ from rankmuster.model.slow import Pattern
 NAME = "late-arrival"
 
 
+def measured(context: Context) -> list[tuple[Group, Lateness]]:
+    """The latest rank of each group of which durations tell it."""
+    symmetric, end = symmetric_mask(context.table), before_stack_dumps(context)
+    late = ((group, _measure(context, group, symmetric, end)) for group in context.table.groups)
+    return [(group, one) for group, one in late if one is not None]
+
+
 def detect(context: Context) -> list[Finding]:
     """The latest rank of all groups, if it takes enough time; a note of the share otherwise."""
-    symmetric, end = symmetric_mask(context.table), before_stack_dumps(context)
-    measured = [
-        (group, lateness)
-        for group in context.table.groups
-        if (lateness := _measure(context, group, symmetric, end)) is not None
-    ]
-    if not measured:
+    found = measured(context)
+    if not found:
         return []
     # A rank that waits in another group comes late to this one as a victim of whom it waits for there.
     limits = context.limits
-    ordered = sorted(measured, key=lambda item: -item[1].share)
+    ordered = sorted(found, key=lambda item: -item[1].share)
     root = next((item for item in ordered if not _comes_from_elsewhere(context, *item)), None)
     group, late = root or ordered[0]
     evidence = _evidence(context, group, late)
