@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from build_flight import Call, Group, World, batch, culprits, dumps, judge, recv, send, suspects
+from build_flight import Call, Group, World, as_pickle, batch, culprits, dumps, judge, recv, send, suspects
 
+from rankmuster.diagnose.run import diagnose
+from rankmuster.evidence.blob import Blob
+from rankmuster.evidence.bundle import gather
 from rankmuster.model.fault import FaultClass
 
 PARTS = tuple(Call("dp", "_reduce_scatter_base", ((size,),), ((size // 4,),)) for size in (4096, 1024))
@@ -69,3 +72,16 @@ def test_a_few_records_with_gaps_in_their_numbers_were_not_cut_by_a_ring() -> No
         for status in top["pg_status"].values():
             status["last_enqueued_collective"] += 5
     assert culprits(judge(tops)) == [0]
+
+
+@pytest.mark.parametrize("less", [1, 2])
+def test_a_batch_at_the_end_of_a_damaged_file_differs_from_nothing_and_stands_nowhere(less: int) -> None:
+    tops = dumps(world(rounds=21))
+    whole = {rank: Blob(f"flight/nccl_trace_rank_{rank}", as_pickle(top)) for rank, top in tops.items()}
+    top = tops[1]
+    while not top["entries"][-1]["profiling_name"].endswith("_coalesced"):
+        top["entries"].pop()
+    top["entries"] = top["entries"][:-less]
+    cut = as_pickle(top)
+    found = diagnose(gather([*(blob for rank, blob in whole.items() if rank != 1), Blob(whole[1].path, cut[:-2])]))
+    assert culprits(found) == suspects(found) == []

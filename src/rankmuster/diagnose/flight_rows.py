@@ -148,6 +148,10 @@ def rows_of(dump: FlightDump) -> FlightRows:
         batches = coalesced(group, columns.seq, terminator, p2p_flag, by_group)
         finished |= left_children(dump, terminator, p2p_flag, batches.terminator >= 0)
         finished |= passed_messages(dump, terminator, p2p_flag)
+        if dump.cut and p2p_flag[-1] and batches.terminator[-1] < 0:
+            # The file ends within a batch, or may: what would tell whether it has finished stood behind the end.
+            others = np.flatnonzero(~p2p_flag | (group != group[-1]))
+            finished[int(others[-1]) + 1 if len(others) else 0 :] = True
         kept = ~(p2p_flag | batches.child | batches.of_p2p)
     else:
         batches = no_batches(count)

@@ -52,9 +52,16 @@ class Signatures:
         oldest = _cut_batch(flight)
         if oldest is not None:
             name = base_name(columns.ops[int(columns.calls[columns.call[0], CallField.OP])])
-            cut = Signature(name, (), (), (), (), cut=True)
-            found[oldest] = self._numbers.setdefault(cut, len(self._numbers))
+            found[oldest] = self._cut(name)
+        if flight.dump.cut and len(found):
+            # The file ends in the middle of it, or may: parts of a batch and their terminator can be missing.
+            last = (columns.seq == columns.seq[-1]) & (columns.group == columns.group[-1])
+            name = base_name(columns.ops[int(columns.calls[columns.call[-1], CallField.OP])])
+            found[last] = self._cut(name)
         return found
+
+    def _cut(self, name: str) -> int:
+        return self._numbers.setdefault(Signature(name, (), (), (), (), cut=True), len(self._numbers))
 
     def _of_parts(self, columns: FlightColumns, parts: Ints, starts: Ints, count: int) -> Indexes:
         """A coalesced collective is what its parts are, one after the other."""
