@@ -1,0 +1,55 @@
+"""An admission record as JSON (schema `rankmuster.admission/1`): what is stored, hashed and sent on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import Any
+
+from rankmuster.model.admission import SCHEMA, AdmissionRecord
+
+HASH = "hash"
+
+
+def to_plain(record: AdmissionRecord) -> dict[str, Any]:
+    """The record as values of JSON, `schema` first; numbers that are none are null."""
+    return {"schema": SCHEMA, **_plain(record)}
+
+
+def render(record: AdmissionRecord) -> str:
+    """JSON to read and to keep, ASCII only, ending with a newline."""
+    return json.dumps(to_plain(record), indent=1, allow_nan=False) + "\n"
+
+
+def digest(document: Mapping[str, Any]) -> str:
+    """`sha256:` over the canonical form of a record without its hash: keys sorted, no blanks, ASCII."""
+    content = {key: value for key, value in document.items() if key != HASH}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def seal(record: AdmissionRecord) -> AdmissionRecord:
+    """The record with the hash over everything else in it."""
+    return replace(record, hash=digest(to_plain(record)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(each) for each in value]
+    return str(value)
