@@ -1,0 +1,1 @@
+"""The history of benchmark results, fingerprints, change points and admissions: one SQLite file, or PostgreSQL."""
