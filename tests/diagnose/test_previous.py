@@ -11,8 +11,8 @@ import pytest
 from rankmuster.diagnose.run import Examination, diagnose, examine
 from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.bundle import gather
+from rankmuster.model.dump_sets import Between, Since
 from rankmuster.model.fault import Confidence, FaultClass, Progress
-from rankmuster.model.flight_report import Between, Since
 
 
 def gloo(**fields: Any) -> fr.World:

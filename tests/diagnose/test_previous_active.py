@@ -9,8 +9,8 @@ import pytest
 
 from rankmuster.diagnose.run import Examination, examine
 from rankmuster.evidence.bundle import gather
+from rankmuster.model.dump_sets import Between, Since
 from rankmuster.model.fault import FaultClass
-from rankmuster.model.flight_report import Between, Since
 
 
 def active(**fields: Any) -> fr.World:

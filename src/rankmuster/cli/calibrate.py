@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankmuster.cli.options import Debug, OutputFile
-from rankmuster.cli.output import say, write_file, write_stdout
+from rankmuster.cli.output import deliver
 from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, ExitStatus, doing
 from rankmuster.environment.wrapped import WIDEST
@@ -75,29 +75,20 @@ def calibrate(
         else:
             width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
             text = calibrate_form.as_text(result, width)
-    if output is None or str(output) == "-":
-        write_stdout(text)
-    else:
-        write_file(output, text)
-        say(f"wrote {output}")
+    deliver(text, output)
     return ExitStatus.HEALTHY if result.decided else ExitStatus.UNDECIDED
 
 
 def _load(path: str) -> Recorded:
     """One bundle at a time: what was measured is small, what was read is not."""
+    from rankmuster.cli.reading import reading
     from rankmuster.environment.recorded import recorded
     from rankmuster.evidence.bundle import load
-    from rankmuster.evidence.folder import EvidenceError
 
     if not path:
         raise CommandError("a BUNDLE is empty (a variable that is not set?); name a folder or archive of evidence")
-    with doing(f"reading the evidence in {path}"):
-        try:
-            return recorded(path, load(Path(path)))
-        except EvidenceError as error:
-            raise CommandError(str(error)) from error
-        except OSError as error:
-            raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
+    with reading(f"the evidence in {path}", path):
+        return recorded(path, load(Path(path)))
 
 
 def _version(text: str) -> Version | None:

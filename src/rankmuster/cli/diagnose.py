@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,15 +10,13 @@ import typer
 
 from rankmuster.cli.gc_off import gc_off
 from rankmuster.cli.options import Debug, OutputFile
-from rankmuster.cli.output import say, write_file, write_stdout
 from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, doing
+from rankmuster.cli.verdict_output import NoColor, Width, color_wanted, hand_over, printed, with_newline
 
 if TYPE_CHECKING:
     from rankmuster.model.job import Job
     from rankmuster.model.verdict import Verdict
-
-NARROWEST = 40  # columns; the verdict's table of planes is not readable below
 
 
 class Format(str, Enum):
@@ -43,13 +38,8 @@ def diagnose(
         Format, typer.Option("--format", help="terminal: to read; json: the schema; html: one page; perfetto: a trace.")
     ] = Format.TERMINAL,
     output: OutputFile = None,
-    width: Annotated[
-        int | None,
-        typer.Option(
-            "--width", metavar="COLUMNS", min=NARROWEST, help="Columns for the terminal format; else the screen's."
-        ),
-    ] = None,
-    no_color: Annotated[bool, typer.Option("--no-color", help="No colours; the same as NO_COLOR=1.")] = False,
+    width: Width = None,
+    no_color: NoColor = False,
     debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:
     """Say what is wrong with an instance, who is the culprit, and what must be rebuilt.
@@ -68,28 +58,14 @@ def diagnose(
         verdict, job = _verdict_of(path)
     with doing(f"writing the verdict on {path} as {form.value}"):
         text = _render(form, verdict, job, width=width, color=color_wanted(no_color, output))
-    if output is None or str(output) == "-":
-        write_stdout(text)
-    else:
-        write_file(output, text)
-        say(f"wrote {output}")
-        say(one_line(verdict))
-    return verdict.exit_status
+    return hand_over(text, output, verdict)
 
 
 def _verdict_of(path: Path) -> tuple[Verdict, Job]:
     with doing("loading the program"):
         load_numpy()
-        from rankmuster.cli.reading import read
-    evidence = read(path)
-    with doing(f"diagnosing {path}"):
-        from rankmuster.diagnose.run import MixedInstances
-        from rankmuster.diagnose.run import diagnose as decide
-
-        try:
-            diagnosis = decide(evidence)
-        except MixedInstances as error:
-            raise CommandError(str(error)) from error
+        from rankmuster.cli.reading import examined, read
+    diagnosis = examined(str(path), read(path)).diagnosis
     return diagnosis.verdict, diagnosis.job
 
 
@@ -97,53 +73,15 @@ def _render(form: Format, verdict: Verdict, job: Job, *, width: int | None, colo
     if form is Format.JSON:
         from rankmuster.report import json_form
 
-        return _with_newline(json_form.render(verdict))
+        return with_newline(json_form.render(verdict))
     if form is Format.HTML:
         from rankmuster.report import html
 
-        return _with_newline(html.render(verdict, job))
+        return with_newline(html.render(verdict, job))
     if form is Format.PERFETTO:
         from rankmuster.report import perfetto
 
-        return _with_newline(perfetto.render(verdict, job))
-    return _terminal(verdict, job, width=width, color=color)
-
-
-def _terminal(verdict: Verdict, job: Job, *, width: int | None, color: bool) -> str:
-    """Rendered into memory first: rich ends the process with status 1, "fault", when a pipe breaks under it."""
-    import io
-
-    from rich.console import Console
-
+        return with_newline(perfetto.render(verdict, job))
     from rankmuster.report import terminal
 
-    console = Console(
-        file=io.StringIO(),
-        width=width or max(shutil.get_terminal_size((100, 24)).columns, NARROWEST),
-        force_terminal=color,
-        no_color=not color,
-        highlight=False,
-        emoji=False,
-        legacy_windows=False,
-    )
-    terminal.render(verdict, job, console)
-    return _with_newline(console.file.getvalue())  # type: ignore[attr-defined]  # it is the StringIO above
-
-
-def _with_newline(text: str) -> str:
-    return text if text.endswith("\n") else text + "\n"
-
-
-def color_wanted(no_color: bool, output: Path | None) -> bool:
-    """Colours for a person at a screen, unless they asked for none (https://no-color.org)."""
-    return not no_color and not os.environ.get("NO_COLOR") and output is None and sys.stdout.isatty()
-
-
-def one_line(verdict: Verdict) -> str:
-    """The verdict in one line, for people who wrote the report to a file."""
-    from rankmuster.report.inert import plain
-    from rankmuster.report.words import accused, class_name, story
-
-    sure = f" ({verdict.confidence.value})" if verdict.confidence else ""
-    more = f" - {plain(story(verdict))}" if verdict.summary else ""
-    return f"verdict: {class_name(verdict)}{sure}, {verdict.progress.value}, {accused(verdict)}{more}"
+    return printed(lambda console: terminal.render(verdict, job, console), width=width, color=color)

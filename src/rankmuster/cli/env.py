@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankmuster.cli.options import Debug, OutputFile
-from rankmuster.cli.output import say, write_file, write_stdout
+from rankmuster.cli.output import deliver, say
 from rankmuster.cli.status import CommandError, ExitStatus, doing
 from rankmuster.environment.draft import ProfileName
 from rankmuster.environment.variable import Engine
@@ -98,7 +98,7 @@ def print_profile(
         from rankmuster.environment import render
 
         text = {Format.SHELL: render.as_shell, Format.YAML: render.as_yaml, Format.JSON: render.as_json}[form](made)
-    _put(text, output)
+    deliver(text, output)
     return ExitStatus.HEALTHY
 
 
@@ -202,7 +202,7 @@ def check_environment(
         else:
             width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
             text = check_form.as_text(report, width)
-    _put(text, output)
+    deliver(text, output)
     return ExitStatus.FAULT if report.contradicts else ExitStatus.HEALTHY
 
 
@@ -231,11 +231,3 @@ def _version(text: str, option: str) -> Version | None:
         return parse_version(text)
     except ValueError as error:
         raise CommandError(f"{option}: {error}") from error
-
-
-def _put(text: str, output: Path | None) -> None:
-    if output is None or str(output) == "-":
-        write_stdout(text)
-    else:
-        write_file(output, text)
-        say(f"wrote {output}")

@@ -19,18 +19,17 @@ from rankmuster.cli.flight_options import (
     Groups,
     Limit,
     MostGroups,
-    NoColor,
     Ranks,
     Stacks,
-    Width,
     asked,
 )
 from rankmuster.cli.flight_show import WHENCE, tell
 from rankmuster.cli.flight_slow import BaselineFile, Parquet, ParquetCollectives, SaveBaseline, Slow, slow_asked
 from rankmuster.cli.gc_off import gc_off
-from rankmuster.cli.options import Debug, OutputFile
+from rankmuster.cli.options import Debug, OutputFile, named
 from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, doing
+from rankmuster.cli.verdict_output import NoColor, Width
 
 if TYPE_CHECKING:
     from rankmuster.evidence.bundle import Each, Evidence
@@ -100,7 +99,7 @@ def merge(
     with gc_off():
         evidence = _merged(paths)
         earlier = _merged(before) if before else None
-        return tell(_named(paths), evidence, earlier, wanted)
+        return tell(named(paths), evidence, earlier, wanted)
 
 
 def _path(given: str) -> Path:
@@ -109,33 +108,27 @@ def _path(given: str) -> Path:
     return Path(given)
 
 
-def _named(paths: list[Path]) -> str:
-    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-
-
 def _merged(paths: list[Path]) -> Evidence:
     """All evidence of all paths, settled. Raises CommandError where there is no dump in it, or two runs are."""
     with doing("loading the program"):
         load_numpy()
+        from rankmuster.cli.reading import reading
         from rankmuster.diagnose.thresholds import DEFAULTS
         from rankmuster.evidence.bundle import load_all
         from rankmuster.evidence.flight_summary_merge import Merging, MixedRuns
-        from rankmuster.evidence.folder import EvidenceError
         from rankmuster.model.flight import FlightDump
 
     merging = Merging(int(DEFAULTS.dump_spread_seconds * 1e9))
-    with doing(f"reading the summaries in {_named(paths)}"):
+    with reading(f"the summaries in {named(paths)}", *paths):
         try:
             evidence = merging.settle(load_all(paths, _taking(merging)))
-        except (EvidenceError, MixedRuns) as error:
+        except MixedRuns as error:
             raise CommandError(str(error)) from error
-        except OSError as error:
-            raise CommandError(f"cannot read {_named(paths)}: {error.strerror or error}") from error
     if not evidence.of(FlightDump):
         found = evidence.problems[0] if evidence.problems else None
         why = f" ({found.source}: {found.message})" if found is not None else ""
         raise CommandError(
-            f"{_named(paths)}: no summary and no dump in it{why}. rankmuster flight summarize makes summaries, on each "
+            f"{named(paths)}: no summary and no dump in it{why}. rankmuster flight summarize makes summaries, on each "
             f"node; {WHENCE}"
         )
     return evidence

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from rankmuster.cli.diagnose import NARROWEST
 from rankmuster.cli.flight_choice import ranks_of
 from rankmuster.cli.flight_slow import SlowAsked
 
@@ -59,13 +58,6 @@ Differences = Annotated[
 Form = Annotated[
     Format, typer.Option("--format", help="terminal: to read; json: the schema; jsonl: one record a line.")
 ]
-Width = Annotated[
-    int | None,
-    typer.Option(
-        "--width", metavar="COLUMNS", min=NARROWEST, help="Columns for the terminal format; else the screen's."
-    ),
-]
-NoColor = Annotated[bool, typer.Option("--no-color", help="No colours; the same as NO_COLOR=1.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankmuster.cli.options import Debug
+from rankmuster.cli.options import Debug, named
 from rankmuster.cli.output import leave_stdout, say, write_bytes
 from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, ExitStatus, doing
@@ -102,18 +102,13 @@ def _path(given: str) -> Path:
 def _read(paths: list[Path]) -> Evidence:
     with doing("loading the program"):
         load_numpy()
+        from rankmuster.cli.reading import reading
         from rankmuster.cli.workers import each_on_all_cores
         from rankmuster.evidence.bundle import load_all
         from rankmuster.evidence.flight_summary_node import OF_A_NODE
-        from rankmuster.evidence.folder import EvidenceError
 
-    with doing("reading the dumps"):
-        try:
-            return load_all(paths, each_on_all_cores(), OF_A_NODE)
-        except EvidenceError as error:
-            raise CommandError(str(error)) from error
-        except OSError as error:
-            raise CommandError(f"cannot read {_named(paths)}: {error.strerror or error}") from error
+    with reading("the dumps", *paths):
+        return load_all(paths, each_on_all_cores(), OF_A_NODE)
 
 
 def _nothing(paths: list[Path], evidence: Evidence) -> str:
@@ -121,7 +116,7 @@ def _nothing(paths: list[Path], evidence: Evidence) -> str:
     from rankmuster.evidence.flight_summary_schema import SUFFIX
 
     files = len(evidence.sources)
-    text = f"nothing to summarise: no Flight Recorder dump among the {files} file(s) of {_named(paths)}"
+    text = f"nothing to summarise: no Flight Recorder dump among the {files} file(s) of {named(paths)}"
     if any(source.path.endswith(SUFFIX) for source in evidence.sources):
         return f"{text}; summaries are read by rankmuster flight merge"
     return f"{text}; dumps are where TORCH_FR_DUMP_TEMP_FILE says, one file a rank (nccl_trace_rank_3)"
@@ -135,10 +130,6 @@ def _refuse_too_large(data: bytes) -> None:
             f"the summary would be {len(data) >> 20} MiB, and of a file {MAX_FILE_BYTES >> 20} MiB are read; "
             "summarise fewer ranks at a time: name the files of some of them"
         )
-
-
-def _named(paths: list[Path]) -> str:
-    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
 
 
 def _to_stdout(data: bytes) -> None:

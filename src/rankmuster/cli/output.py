@@ -67,6 +67,19 @@ def _hung(text: str) -> str:
     return "\n".join(lines)
 
 
+def deliver(text: str, output: Path | None) -> bool:
+    """Writes `text` to standard output (None, or a dash), or to a file, which is said. Returns whether to a file.
+
+    Raises CommandError where it cannot be written.
+    """
+    if output is None or str(output) == "-":
+        write_stdout(text)
+        return False
+    write_file(output, text)
+    say(f"wrote {output}")
+    return True
+
+
 def write_file(path: Path, text: str) -> None:
     """Writes `text` to `path` by way of a file beside it and a rename: a reader sees the old file or the new one.
 

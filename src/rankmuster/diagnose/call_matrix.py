@@ -68,7 +68,6 @@ def call_matrix(
     calls = np.full((len(parts), len(numbers)), -1, dtype=np.int32)
     for row, (seq, signature) in enumerate(parts):
         calls[row, seq - first if dense else np.searchsorted(numbers, seq)] = signature
-    cut = [index for index, signature in enumerate(table.signatures) if signature.cut]
-    if cut:
-        calls[np.isin(calls, cut)] = -1
+    if len(table.cut):
+        calls[np.isin(calls, table.cut)] = -1
     return CallMatrix(numbers, calls)

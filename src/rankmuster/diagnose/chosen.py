@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import fields
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankmuster.model.flight import Ints
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 Column = TypeVar("Column", bound=NDArray[Any])
+Table = TypeVar("Table", bound="DataclassInstance")
 
 
 @lru_cache(maxsize=256)
@@ -26,6 +32,12 @@ def taken(column: Column, rows: NDArray[Any]) -> Column:
     if len(column) and column.strides[0] == 0:
         return cast("Column", np.broadcast_to(column[0], len(rows)))
     return cast("Column", column.take(rows))
+
+
+def joined(tables: Sequence[Table]) -> Table:
+    """The rows of all tables, at least one, which are dataclasses of columns: one after the other."""
+    first = tables[0]
+    return type(first)(*(np.concatenate([getattr(one, column.name) for one in tables]) for column in fields(first)))
 
 
 def seconds(stamps: Ints) -> NDArray[np.float64]:

@@ -27,9 +27,9 @@ from rankmuster.diagnose.lookup import Roster
 from rankmuster.diagnose.roll import RollTable
 from rankmuster.diagnose.thresholds import Thresholds
 from rankmuster.evidence.bundle import Evidence
+from rankmuster.model.dump_sets import Between, Since
 from rankmuster.model.engine import EnginePage
 from rankmuster.model.flight import DumpRequest, FlightDump
-from rankmuster.model.flight_report import Between, Since
 from rankmuster.model.frameworklog import DumpNotice, EngineWatchdog, WatchdogTimeout, WorkerDeath, WorkStatus
 from rankmuster.model.hardware import GpuTrack
 from rankmuster.model.instance import InstanceFacts, ManifestFacts
@@ -137,7 +137,7 @@ def build(
     rows = {rank: rows_of(dump) for rank, dump in sorted(newest.items())}
     notices = looks.notices_by_rank(evidence.of(DumpNotice))
     clock = _clock(evidence, facts, rows, notices)
-    between = _between(choice.newest, earlier, evidence, limits) if earlier is not None else None
+    between = _between(rows, earlier, evidence, limits) if earlier is not None else None
     moving = choice.moving | (between.moving if between is not None else frozenset())
     dump_facts = looks.facts_of(rows, notices, manifests, clock, limits, moving)
     live = {rank: flight for rank, flight in rows.items() if not dump_facts[rank].stale}
@@ -215,7 +215,7 @@ def _recorded(rows: Mapping[int, FlightRows], world: tuple[int, ...], world_told
     return roll.build(groups, local_groups, rows)
 
 
-def _between(newest: Mapping[int, FlightDump], earlier: Evidence, evidence: Evidence, limits: Thresholds) -> Between:
+def _between(newest: Mapping[int, FlightRows], earlier: Evidence, evidence: Evidence, limits: Thresholds) -> Between:
     dumps = _ranked(earlier.of(FlightDump), earlier.of(ManifestFacts))
     noted = looks.noted(evidence.of(ManifestFacts))
     return previous.compare(newest, dumps, noted, limits, bool(evidence.of(WatchdogTimeout)))

@@ -41,11 +41,5 @@ def motion(table: RollTable, facts: Mapping[int, DumpFacts], limits: Thresholds)
     before = [look for rank in moving if (look := live[rank].look) is not None]
     if looks and len(before) == len(moving) and max(before) + limits.dump_spread_seconds < max(looks):
         return Motion(moving)
-    noted = all(live[rank].look_from in OUTSIDE for rank in moving) and all(
-        one.look_from in OUTSIDE for one in standing
-    )
+    noted = all(live[rank].look_noted for rank in moving) and all(one.look_noted for one in standing)
     return Motion(doubtful=not noted and len(moving) <= len(standing))
-
-
-OUTSIDE = ("manifest", "log")
-"""Where a look time comes from that the dump itself does not tell."""

@@ -23,7 +23,7 @@ def left_by_peer(table: RollTable, rank: int, row: int, peer: int, group: int) -
     wanted = "send" if entry.kind == "recv" else "recv"
     mine = _between(table, own, rank, group, entry.kind, members.index(peer))
     theirs = _between(table, other, peer, group, wanted, members.index(rank))
-    if _complete(own) and _complete(other):
+    if own.dump.from_the_first and other.dump.from_the_first:
         place = [one.row for one in mine].index(row)
         return place < len(theirs) and theirs[place].finished
     if len(members) == 2:
@@ -46,8 +46,3 @@ def _between(table: RollTable, flight: FlightRows, rank: int, group: int, kind: 
 def _mover(entry: P2p) -> int:
     """The row whose state moves: of a batch, its terminator."""
     return entry.row if entry.batch is None else entry.batch
-
-
-def _complete(flight: FlightRows) -> bool:
-    columns = flight.dump.columns
-    return len(columns) > 0 and not flight.dump.only_active and int(columns.record_id[0]) <= 0

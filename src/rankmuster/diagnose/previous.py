@@ -19,8 +19,8 @@ import numpy as np
 from rankmuster.diagnose.dump_choice import choose, oldest_outstanding, recorder_of
 from rankmuster.diagnose.flight_rows import FlightRows, rows_of
 from rankmuster.diagnose.thresholds import Thresholds
+from rankmuster.model.dump_sets import Between, Since
 from rankmuster.model.flight import FlightDump, PgStatus
-from rankmuster.model.flight_report import Between, Since
 from rankmuster.model.ranks_text import ranks_text
 
 
@@ -36,7 +36,7 @@ class Step(Enum):
 
 
 def compare(
-    newest: Mapping[int, FlightDump],
+    newest: Mapping[int, FlightRows],
     earlier: Iterable[FlightDump],
     looks: Mapping[str, float],
     limits: Thresholds,
@@ -50,25 +50,25 @@ def compare(
     if not before:
         return Between(Since.NO_DUMPS, "the earlier folder holds no dump of a known rank")
     pairs = {
-        rank: (before[rank], dump)
-        for rank, dump in sorted(newest.items())
+        rank: (before[rank], flight.dump)
+        for rank, flight in sorted(newest.items())
         if rank in before
-        and len(dump.columns)
+        and len(flight.dump.columns)
         and len(before[rank].columns)
-        and recorder_of(before[rank]) is recorder_of(dump)
+        and recorder_of(before[rank]) is recorder_of(flight.dump)
     }
     # Where nothing is outstanding, a dump of outstanding operations alone holds the counters alone.
     bare = {
         rank: step
-        for rank, dump in sorted(newest.items())
+        for rank, flight in sorted(newest.items())
         if rank in before
-        and not (len(dump.columns) and len(before[rank].columns))
-        and (step := step_of_counters(before[rank], dump)) is not None
+        and not (len(flight.dump.columns) and len(before[rank].columns))
+        and (step := step_of_counters(before[rank], flight.dump)) is not None
     }
     uncompared = tuple(sorted((set(newest) | set(before)) - set(pairs) - set(bare)))
     if not pairs:
         return Between(Since.NO_DUMPS, "no rank left a dump of the same recorder in both sets", uncompared=uncompared)
-    rows = {rank: rows_of(dump) for rank, (_, dump) in pairs.items()}
+    rows = {rank: newest[rank] for rank in pairs}
     went_on_for = min(new.columns.newest_ns - old.columns.newest_ns for old, new in pairs.values()) / 1e9
     steps: dict[Step, list[int]] = defaultdict(list)
     for rank, (old, _) in pairs.items():

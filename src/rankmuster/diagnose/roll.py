@@ -87,7 +87,8 @@ class RollTable:
     signatures: tuple[Signature, ...]
     views: Mapping[tuple[int, int], RankGroupView]
     local_groups: Mapping[tuple[int, int], int]
-    unplaced: frozenset[tuple[int, int]] = frozenset()
+    unplaced: frozenset[tuple[int, int]]
+    cut: Indexes  # the signatures that are cut
 
     def group(self, key: int) -> Group:
         return self.groups[key]
@@ -129,7 +130,7 @@ def build(
         heads[rank] = _head(rank, flight, groups, local_groups)
     more, unplaced = silent_groups.place(groups, local_groups, rows, frozenset(views))
     views.update(more)
-    return RollTable(groups, rows, rolls, heads, signatures.all(), views, local_groups, unplaced)
+    return RollTable(groups, rows, rolls, heads, signatures.all(), views, local_groups, unplaced, signatures.cut())
 
 
 def _rolls(flight: FlightRows, signature: Indexes) -> dict[int, RankRoll]:
@@ -212,7 +213,7 @@ def _head(
         rank,
         key,
         int(columns.seq[first]),
-        base_name(columns.ops[int(columns.calls[columns.call[named], CallField.OP])]),
+        base_name(columns.op_of(named)),
         first,
         bool(columns.state[first] >= State.STARTED),
         int(columns.created_ns[first]) / 1e9,

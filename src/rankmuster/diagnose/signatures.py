@@ -37,6 +37,10 @@ class Signatures:
     def all(self) -> tuple[Signature, ...]:
         return tuple(self._numbers)
 
+    def cut(self) -> Indexes:
+        """The numbers of those that a ring buffer or the end of a file has cut."""
+        return np.array([index for index, signature in enumerate(self._numbers) if signature.cut], dtype=np.int32)
+
     def of(self, flight: FlightRows) -> Indexes:
         """The number of each row of a dump, shape (entries,); only those of collectives mean something."""
         columns = flight.dump.columns
@@ -51,13 +55,11 @@ class Signatures:
             found[batches.ends[here]] = self._of_parts(columns, batches.parts, batches.starts[here], count)
         oldest = _cut_batch(flight)
         if oldest is not None:
-            name = base_name(columns.ops[int(columns.calls[columns.call[0], CallField.OP])])
-            found[oldest] = self._cut(name)
+            found[oldest] = self._cut(base_name(columns.op_of(0)))
         if flight.dump.cut and len(found):
             # The file ends in the middle of it, or may: parts of a batch and their terminator can be missing.
             last = (columns.seq == columns.seq[-1]) & (columns.group == columns.group[-1])
-            name = base_name(columns.ops[int(columns.calls[columns.call[-1], CallField.OP])])
-            found[last] = self._cut(name)
+            found[last] = self._cut(base_name(columns.op_of(-1)))
         return found
 
     def _cut(self, name: str) -> int:
@@ -93,7 +95,7 @@ def _cut_batch(flight: FlightRows) -> int | None:
     columns = flight.dump.columns
     if not len(columns) or int(columns.record_id[0]) <= 0:
         return None
-    if op_name(columns.ops[int(columns.calls[columns.call[0], CallField.OP])]).ends_batch:
+    if op_name(columns.op_of(0)).ends_batch:
         return 0
     terminator = int(flight.batches.terminator[0])
     return terminator if terminator >= 0 and bool(flight.batches.child[0]) else None
@@ -112,15 +114,6 @@ def _parts(columns: FlightColumns, call: int) -> tuple[object, ...]:
 
 def _signature(columns: FlightColumns, calls: tuple[int, ...]) -> Signature:
     rows = [columns.calls[call].tolist() for call in calls]
-    if len(rows) == 1:
-        row = rows[0]
-        return Signature(
-            base_name(columns.ops[row[CallField.OP]]),
-            columns.sizes[row[CallField.IN_SIZES]],
-            columns.sizes[row[CallField.OUT_SIZES]],
-            columns.dtypes[row[CallField.IN_DTYPES]],
-            columns.dtypes[row[CallField.OUT_DTYPES]],
-        )
     return Signature(
         base_name(columns.ops[rows[0][CallField.OP]]),
         tuple(shape for row in rows for shape in columns.sizes[row[CallField.IN_SIZES]]),

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rankmuster.diagnose.flight_rows import FlightRows
-from rankmuster.model.flight import FlightDump
 from rankmuster.model.job import Group, RankGroupView
 
 
@@ -29,9 +28,11 @@ def place(
     unplaced = set()
     for group in groups:
         for rank in group.members:
-            if (group.key, rank) in placed or rank not in rows or _holds_everything(rows[rank].dump):
+            if (group.key, rank) in placed or rank not in rows:
                 continue
             dump = rows[rank].dump
+            if dump.from_the_first and not dump.cut:
+                continue
             candidates = pg_ids.get(group.key, frozenset())
             own = next(iter(candidates)) if len(candidates) == 1 else None
             taken = any(
@@ -45,11 +46,6 @@ def place(
             if status is not None and status.last_enqueued >= 0:
                 views[(group.key, rank)] = RankGroupView(rank, status.last_enqueued, status.last_completed)
     return views, frozenset(unplaced)
-
-
-def _holds_everything(dump: FlightDump) -> bool:
-    columns = dump.columns
-    return len(columns) > 0 and not dump.only_active and not dump.cut and int(columns.record_id[0]) <= 0
 
 
 def _ids(

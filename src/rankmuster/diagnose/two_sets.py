@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.finding import Finding, verb
-from rankmuster.model.flight_report import Since
+from rankmuster.model.dump_sets import Since
 from rankmuster.model.plane import Plane
 from rankmuster.model.ranks_text import ranks_text
 

@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-MAX_RANK = 1_000_000
-"""Larger numbers in a list of members are damage (as in instance.json)."""
+from rankmuster.evidence.instance import MAX_RANK
 
 MAX_TEXT = 1_000_000
 """Characters of one list that are read: 150,000 ranks."""

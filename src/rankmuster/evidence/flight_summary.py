@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
-from rankmuster.evidence.flight_members import MAX_RANK
 from rankmuster.evidence.flight_summary_columns import columns_of, stacks_of
 from rankmuster.evidence.flight_summary_frame import KNOWN_BY, Framed, allowance, split
 from rankmuster.evidence.flight_summary_numbers import Cursor, SummaryDamaged
 from rankmuster.evidence.flight_summary_schema import MAX_PATH, SCHEMA, nothing
 from rankmuster.evidence.flight_summary_tables import TableReader, number_of, text_of
+from rankmuster.evidence.instance import MAX_RANK
 from rankmuster.evidence.unpack import printable
 from rankmuster.model.flight import DumpRequest, FlightColumns, FlightDump, PgStatus
 from rankmuster.model.flight_summary import FlightSummary

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rankmuster.evidence.flight_members import MAX_RANK, MembersCache
+from rankmuster.evidence.flight_members import MembersCache
 from rankmuster.evidence.flight_summary_numbers import Cursor, SummaryDamaged, unpack
 from rankmuster.evidence.flight_summary_pack import pack
 from rankmuster.evidence.flight_table import MAX_NAME
+from rankmuster.evidence.instance import MAX_RANK
 from rankmuster.model.flight import CallField, FlightColumns, FlightGroup, Ints
 
 T = TypeVar("T")

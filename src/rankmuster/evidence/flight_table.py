@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankmuster.evidence.flight_members import MAX_RANK as MAX_RANK
 from rankmuster.evidence.flight_members import members_of
 from rankmuster.model.flight import CallField, FlightColumns, FlightGroup, PgStatus, State
 

@@ -148,6 +148,10 @@ class FlightColumns:
         """-> dtypes, per entry."""
         return self._per_entry(CallField.OUT_DTYPES)
 
+    def op_of(self, entry: int) -> str:
+        """The profiling name of one entry, with its backend prefix; `entry` may count from the end."""
+        return self.ops[int(self.calls[self.call[entry], CallField.OP])]
+
     def __len__(self) -> int:
         return len(self.record_id)
 
@@ -200,6 +204,12 @@ class FlightDump:
     time: Stamp | None = None
     only_active: bool = False
     cut: bool = False
+
+    @property
+    def from_the_first(self) -> bool:
+        """Whether it holds every record from the recorder's first on: nothing overwritten, nothing left out."""
+        columns = self.columns
+        return len(columns) > 0 and not self.only_active and int(columns.record_id[0]) <= 0
 
 
 @dataclass(frozen=True, slots=True)

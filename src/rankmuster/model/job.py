@@ -87,6 +87,11 @@ class DumpFacts:
     went_on: bool = False
     earlier: bool = False
 
+    @property
+    def look_noted(self) -> bool:
+        """Whether the look time comes from outside the dump; its own newest stamp bounds an age from below only."""
+        return self.look_from in ("manifest", "log")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:

@@ -109,6 +109,15 @@ class Verdict:
     problems: tuple[str, ...] = ()
 
     @property
+    def named(self) -> dict[int, Role]:
+        """The ranks it names, culprits and suspects."""
+        return {
+            suspect.rank: suspect.role
+            for suspect in self.suspects
+            if suspect.rank is not None and suspect.role in (Role.CULPRIT, Role.SUSPECT)
+        }
+
+    @property
     def exit_status(self) -> int:
         """0 healthy, 1 a fault was found, 2 inconclusive or blind (DESIGN, "The verdict")."""
         if self.class_ is FaultClass.HEALTHY:

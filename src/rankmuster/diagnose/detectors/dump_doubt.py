@@ -6,9 +6,6 @@ from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.op_names import EVENTLESS_BACKENDS
 from rankmuster.diagnose.roll import RollTable
 
-OUTSIDE_LOOKS = ("manifest", "log")
-"""Look times that come from outside the dump; its own newest stamp bounds the age from below only."""
-
 TIMING = "the same dumps under TORCH_NCCL_ENABLE_TIMING=1: who of them has started it"
 """What would tell a busy GPU from a lost path."""
 
@@ -37,7 +34,7 @@ def taken_after(context: Context, group: int, seq: int, stalled: tuple[int, ...]
         facts = context.dump_facts.get(rank)
         if facts is None or facts.look is None or not ends:
             continue
-        grace = context.limits.tail_seconds if facts.look_from in OUTSIDE_LOOKS else 0.0
+        grace = context.limits.tail_seconds if facts.look_noted else 0.0
         if facts.look < max(ends) + grace:
             return False
     return True
@@ -60,7 +57,7 @@ def asked_for(context: Context, ranks: tuple[int, ...]) -> bool:
     backends = {op.split(":", 1)[0] for rank in ranks if rank in context.table.rows for op in _ops(context, rank)}
     if context.timeouts or not facts or not backends <= EVENTLESS_BACKENDS:
         return False
-    return all(one.look is None or one.look_from not in OUTSIDE_LOOKS for one in facts)
+    return all(one.look is None or not one.look_noted for one in facts)
 
 
 def _ops(context: Context, rank: int) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ def _first_of(context: Context, group: Group) -> Finding | None:
     if len(ranks) < 2:
         return None
     matrix = call_matrix(table, (table.rolls[(group.key, rank)] for rank in ranks))
-    for column in _doubtful(matrix, table, group)[:MAX_COLUMNS]:
+    for column in doubtful(matrix, table, group)[:MAX_COLUMNS]:
         entered = {rank: table.signatures[call] for rank, call in matrix.entered(column, ranks).items()}
         subkind = differs(entered, group.members, inferred=group.inferred)
         if subkind is not None:
@@ -64,9 +64,9 @@ def _first_of(context: Context, group: Group) -> Finding | None:
     return None
 
 
-def _doubtful(matrix: CallMatrix, table: RollTable, group: Group) -> list[int]:
-    """Columns in which members differ and which are not surely legal."""
-    differing = matrix.differing()
+def doubtful(matrix: CallMatrix, table: RollTable, group: Group, most: int | None = None) -> list[int]:
+    """Columns in which members differ and which are not surely legal, of the first `most` in which they differ."""
+    differing = matrix.differing()[:most]
     if not differing:
         return []
     legal = surely_legal(matrix.calls[:, differing], table.signatures, len(group.members))
@@ -78,7 +78,7 @@ def differs_before(table: RollTable, group: Group, seq: int) -> bool:
     rolls = {rank: roll for rank in group.members if (roll := table.rolls.get((group.key, rank))) is not None}
     matrix = call_matrix(table, rolls.values(), seq - REACH, seq)
     ranks = tuple(rolls)
-    for column in _doubtful(matrix, table, group):
+    for column in doubtful(matrix, table, group):
         entered = {rank: table.signatures[call] for rank, call in matrix.entered(column, ranks).items()}
         if differs(entered, group.members, inferred=group.inferred) is not None:
             return True

@@ -19,7 +19,7 @@ from rankmuster.diagnose.finding import Finding
 from rankmuster.diagnose.memo import once
 from rankmuster.diagnose.roll import Head
 from rankmuster.diagnose.wait_graph import WaitGraph
-from rankmuster.model.flight_report import Since
+from rankmuster.model.dump_sets import Since
 from rankmuster.model.plane import Plane
 from rankmuster.model.ranks_text import ranks_text
 

@@ -8,7 +8,6 @@ second thread's heartbeat goes on beside a collective that nobody leaves.
 from __future__ import annotations
 
 from rankmuster.diagnose.context import Context
-from rankmuster.diagnose.detectors.dump_doubt import OUTSIDE_LOOKS
 from rankmuster.diagnose.roll import Head
 
 CLOCK_SLACK = 1.0
@@ -21,7 +20,7 @@ def young(context: Context, heads: dict[int, Head]) -> bool:
     ages = []
     for rank, head in heads.items():
         facts = context.dump_facts.get(rank)
-        if facts is None or facts.look is None or head.created <= 0 or facts.look_from not in OUTSIDE_LOOKS:
+        if facts is None or facts.look is None or head.created <= 0 or not facts.look_noted:
             return False
         limit = max(context.limits.tail_seconds, context.limits.tail_gaps * context.table.rows[rank].longest_gap)
         age = facts.look - head.created
@@ -38,7 +37,7 @@ def misdated(context: Context, heads: dict[int, Head]) -> float:
     late = 0.0
     for rank, head in heads.items():
         facts = context.dump_facts.get(rank)
-        if facts is not None and facts.look is not None and facts.look_from in OUTSIDE_LOOKS and head.created > 0:
+        if facts is not None and facts.look is not None and facts.look_noted and head.created > 0:
             late = max(late, head.created - facts.look)
     return late if late > CLOCK_SLACK else 0.0
 

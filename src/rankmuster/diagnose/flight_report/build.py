@@ -18,7 +18,6 @@ from rankmuster.diagnose.flight_report.state import moves, state_of
 from rankmuster.diagnose.flight_report.windows import gaps, window
 from rankmuster.diagnose.roll import Head
 from rankmuster.diagnose.run import Examination
-from rankmuster.model.fault import Role
 from rankmuster.model.flight_report import FlightReport, GroupReport, GroupState
 from rankmuster.model.job import Group
 from rankmuster.model.verdict import Verdict
@@ -34,11 +33,7 @@ def flight_report(examined: Examination, *, stacks: bool = False, examples: int 
     table = context.table
     moving = moves(verdict, context.in_motion)
     older = frozenset() if moving else graph_of(context).older
-    named = frozenset(
-        suspect.rank
-        for suspect in verdict.suspects
-        if suspect.rank is not None and suspect.role in (Role.CULPRIT, Role.SUSPECT)
-    )
+    named = frozenset(verdict.named)
     silent = silence(context)
     different = differences(context, examined.findings, examples)
     sent, exchanged = messages(context), exchanges(context, different)

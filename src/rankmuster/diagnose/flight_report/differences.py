@@ -12,15 +12,11 @@ from rankmuster.diagnose.finding import Finding
 from rankmuster.diagnose.flight_report.calls import camps
 from rankmuster.diagnose.flight_report.shifts import shift_of
 from rankmuster.diagnose.legal import differs
-from rankmuster.diagnose.legal_columns import surely_legal
 from rankmuster.diagnose.roll import RollTable
 from rankmuster.diagnose.signatures import Signature
 from rankmuster.model.fault import Subkind
 from rankmuster.model.flight_report import Difference
 from rankmuster.model.job import Group
-
-MAX_LATER = 4000
-"""Numbers behind the first difference that are looked at, as in the detector."""
 
 
 def differences(context: Context, findings: Iterable[Finding], examples: int) -> dict[int, Difference]:
@@ -38,8 +34,10 @@ def differences(context: Context, findings: Iterable[Finding], examples: int) ->
             if group.key in found or group.label != told.group or group.members != told.members:
                 continue
             entered = entered_at(table, group, told.sequence)
-            if len(entered) > 1 and differs(entered, group.members, inferred=group.inferred) is not None:
-                found[group.key] = _difference(table, group, told.sequence, kind, accusation.culprits, examples)
+            if _clashes(group, entered):
+                found[group.key] = _difference(
+                    table, group, told.sequence, entered, kind, accusation.culprits, examples
+                )
                 break
     return found
 
@@ -58,11 +56,17 @@ def entered_at(table: RollTable, group: Group, seq: int) -> dict[int, Signature]
 
 
 def _difference(
-    table: RollTable, group: Group, seq: int, kind: Subkind, odd: tuple[int, ...], examples: int
+    table: RollTable,
+    group: Group,
+    seq: int,
+    entered: dict[int, Signature],
+    kind: Subkind,
+    odd: tuple[int, ...],
+    examples: int,
 ) -> Difference:
-    entered = entered_at(table, group, seq)
     later = _differing(table, group, seq)
-    told = islice((number for number in later if _clashes(table, group, number)), examples)
+    passed = ((number, entered_at(table, group, number)) for number in later)
+    told = islice(((number, camps(own)) for number, own in passed if _clashes(group, own)), examples)
     return Difference(
         sequence=seq,
         kind=kind,
@@ -71,22 +75,22 @@ def _difference(
         left=tuple(rank for rank in sorted(entered) if _left(table, group.key, rank, seq)),
         later=len(later),
         shift=shift_of(table, group, seq, odd),
-        examples=tuple((number, camps(entered_at(table, group, number))) for number in told),
+        examples=tuple(told),
     )
 
 
 def _differing(table: RollTable, group: Group, after: int) -> list[int]:
-    """Numbers above `after` under which members passed different calls, those aside that are surely legal."""
+    """Numbers above `after` under which members passed different calls, those aside that are surely legal.
+
+    Of so many as the detector looks at.
+    """
     rolls = [roll for rank in group.members if (roll := table.rolls.get((group.key, rank))) is not None]
     matrix = call_matrix(table, rolls, low=after + 1)
-    columns = matrix.differing()[:MAX_LATER]
-    legal = surely_legal(matrix.calls[:, columns], table.signatures, len(group.members))
-    found: list[int] = matrix.numbers[columns][~legal].tolist()
+    found: list[int] = matrix.numbers[mismatch.doubtful(matrix, table, group, mismatch.MAX_COLUMNS)].tolist()
     return found
 
 
-def _clashes(table: RollTable, group: Group, seq: int) -> bool:
-    entered: Mapping[int, Signature] = entered_at(table, group, seq)
+def _clashes(group: Group, entered: Mapping[int, Signature]) -> bool:
     return len(entered) > 1 and differs(entered, group.members, inferred=group.inferred) is not None
 
 

@@ -14,7 +14,6 @@ from rankmuster.model.flight import Ints, State
 from rankmuster.model.flight_entry import EntryKind, FlightEntry
 
 _KINDS = tuple(EntryKind)
-_STATES = {State.SCHEDULED: "scheduled", State.STARTED: "started", State.COMPLETED: "completed"}
 
 
 def chosen(
@@ -75,7 +74,7 @@ def entries(
             output_sizes=columns.sizes[outs] if outs >= 0 else (),
             input_dtypes=columns.dtypes[in_types] if in_types >= 0 else (),
             output_dtypes=columns.dtypes[out_types] if out_types >= 0 else (),
-            state=_STATES.get(State(int(columns.state[row])), "unknown"),
+            state=State(int(columns.state[row])).name.lower(),
             retired=bool(columns.retired[row]),
             created_ns=int(columns.created_ns[row]) or None,
             started_ns=int(columns.started_ns[row]) or None,

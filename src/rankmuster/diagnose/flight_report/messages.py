@@ -6,13 +6,14 @@ counting does, where both dumps hold everything from their first record on; else
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankmuster.diagnose.chosen import joined
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.flight_rows import FlightRows
 from rankmuster.diagnose.legal import total
@@ -69,21 +70,9 @@ def messages(context: Context) -> dict[int, Messages]:
 
 def _joined(parts: list[_Table]) -> _Table:
     """All parts, by group, source and destination, each pair in program order."""
-    group, source, destination = (
-        np.concatenate([part.group for part in parts]),
-        np.concatenate([part.source for part in parts]),
-        np.concatenate([part.destination for part in parts]),
-    )
-    order = np.lexsort((destination, source, group))
-    return _Table(
-        group[order],
-        source[order],
-        destination[order],
-        np.concatenate([part.sends for part in parts])[order],
-        np.concatenate([part.number for part in parts])[order],
-        np.concatenate([part.size for part in parts])[order],
-        np.concatenate([part.finished for part in parts])[order],
-    )
+    whole = joined(parts)
+    order = np.lexsort((whole.destination, whole.source, whole.group))
+    return _Table(*(getattr(whole, column.name)[order] for column in fields(whole)))
 
 
 def _of(context: Context, rank: int, flight: FlightRows) -> _Table | None:
@@ -160,7 +149,7 @@ def _pair(context: Context, whole: _Table, mine: slice, tally: _Tally) -> None:
         return
     sends = whole.sends[mine]
     number = np.arange(int(sends.sum())), np.arange(int((~sends).sum()))
-    if not (_complete(rows[source]) and _complete(rows[destination])):
+    if not (rows[source].dump.from_the_first and rows[destination].dump.from_the_first):
         of_two = len(context.table.group(key).members) == 2
         if not of_two or rows[source].dump.only_active or rows[destination].dump.only_active:
             tally.unknown += 1
@@ -216,8 +205,3 @@ def _numbered(p2p_seq: Ints) -> Ints:
     first = np.searchsorted(p2p_seq, p2p_seq) if bool((np.diff(p2p_seq) >= 0).all()) else place
     found: Ints = p2p_seq * BATCH + (place - first)
     return found
-
-
-def _complete(flight: FlightRows) -> bool:
-    columns = flight.dump.columns
-    return len(columns) > 0 and not flight.dump.only_active and int(columns.record_id[0]) <= 0

@@ -16,7 +16,6 @@ from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.detectors import culprit_stacks
 from rankmuster.diagnose.op_names import base_name
 from rankmuster.diagnose.roll import Head
-from rankmuster.model.fault import Role
 from rankmuster.model.flight import FlightColumns, State
 from rankmuster.model.flight_report import CallStack, StackReport
 from rankmuster.model.verdict import Verdict
@@ -27,16 +26,10 @@ TORCH_FRAME = re.compile(r"[/\\]torch[/\\]|\bc10d\b|_distributed_c10d|libtorch")
 MAX_STACKS = 12
 """Distinct stacks of those who wait; a job of thousands stands at a few places of one program."""
 
-_STATES = {State.SCHEDULED: "scheduled", State.STARTED: "started", State.COMPLETED: "completed"}
-
 
 def stack_report(context: Context, verdict: Verdict) -> StackReport:
     """The stacks that explain a stop; where nobody is named, of all outstanding calls."""
-    accused = {
-        suspect.rank
-        for suspect in verdict.suspects
-        if suspect.rank is not None and suspect.role in (Role.CULPRIT, Role.SUSPECT)
-    }
+    accused = verdict.named
     lasts = _Stacks(context)
     for rank in sorted(accused):
         flight = context.table.rows.get(rank)
@@ -79,7 +72,7 @@ class _Stacks:
         label = table.group(key).label if key is not None else columns.groups[call[0]].name
         op = base_name(columns.ops[call[2]])
         sequence = None if op.startswith(("send ", "recv ")) else int(columns.seq[row])
-        state = _STATES.get(State(int(columns.state[row])), "unknown")
+        state = State(int(columns.state[row])).name.lower()
         if columns.retired[row] and state != "completed":
             state = "retired"
         frames, folded = own_frames(columns, row)

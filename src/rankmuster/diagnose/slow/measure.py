@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rankmuster.diagnose.chosen import joined
 from rankmuster.diagnose.context import Context
 from rankmuster.diagnose.legal import symmetric_mask
 from rankmuster.diagnose.slow import alike, host_skew, late, operations
@@ -144,30 +145,10 @@ def _grown(every: Sequence[Operation], whole: frozenset[int], limits: SlowLimits
 
 def _ranks(parts: Sequence[RankTable]) -> RankTable:
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, len(QUANTILES)))
-    if not parts:
-        return RankTable(none, none, none, nothing, nothing, nothing, none, np.zeros(0))
-    return RankTable(
-        operation=np.concatenate([part.operation for part in parts]),
-        rank=np.concatenate([part.rank for part in parts]),
-        count=np.concatenate([part.count for part in parts]),
-        duration=np.concatenate([part.duration for part in parts]),
-        wait=np.concatenate([part.wait for part in parts]),
-        behind=np.concatenate([part.behind for part in parts]),
-        last=np.concatenate([part.last for part in parts]),
-        waited_s=np.concatenate([part.waited_s for part in parts]),
-    )
+    return joined(parts or (RankTable(none, none, none, nothing, nothing, nothing, none, np.zeros(0)),))
 
 
 def _collectives(parts: Sequence[CollectiveTable | None]) -> CollectiveTable:
     kept = [part for part in parts if part is not None]
     none = np.zeros(0, dtype=np.int64)
-    if not kept:
-        return CollectiveTable(none, none, np.zeros(0), np.zeros(0), np.zeros(0), none)
-    return CollectiveTable(
-        operation=np.concatenate([part.operation for part in kept]),
-        seq=np.concatenate([part.seq for part in kept]),
-        created=np.concatenate([part.created for part in kept]),
-        transfer=np.concatenate([part.transfer for part in kept]),
-        wait=np.concatenate([part.wait for part in kept]),
-        last=np.concatenate([part.last for part in kept]),
-    )
+    return joined(kept or (CollectiveTable(none, none, np.zeros(0), np.zeros(0), np.zeros(0), none),))

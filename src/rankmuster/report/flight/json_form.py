@@ -29,10 +29,10 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from rankmuster.model.dump_sets import Between
 from rankmuster.model.flight_entry import FlightEntry
 from rankmuster.model.flight_report import (
     Aligned,
-    Between,
     CallStack,
     Camp,
     Difference,

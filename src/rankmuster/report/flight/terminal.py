@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from rankmuster.model.fault import FaultClass, Role
-from rankmuster.model.flight_report import Aligned, Between, DumpsReport, FlightReport, GapKind, GroupReport, GroupState
+from rankmuster.model.dump_sets import Between
+from rankmuster.model.fault import FaultClass
+from rankmuster.model.flight_report import Aligned, DumpsReport, FlightReport, GapKind, GroupReport, GroupState
 from rankmuster.model.ranks_text import ranks_text
 from rankmuster.model.verdict import Verdict
 from rankmuster.report import theme
@@ -69,18 +70,14 @@ def render(
     _head(paper, verdict, report)
     full, others = told_in_full(report, most_groups, selected)
     labels = {group.key: group.label for group in report.groups}
-    roles = {
-        suspect.rank: suspect.role
-        for suspect in verdict.suspects
-        if suspect.rank is not None and suspect.role in (Role.CULPRIT, Role.SUSPECT)
-    }
+    named = verdict.named
     if full:
         paper.heading("Groups", f"{len(full)} of {counted(len(report.groups), 'group')} in full")
     stopped = verdict.class_ not in (FaultClass.INCONCLUSIVE, FaultClass.BLIND)
     for place, group in enumerate(full):
         if place:
             console.print()
-        print_group(paper, group, roles, labels, stopped=stopped)
+        print_group(paper, group, named, labels, stopped=stopped)
     for table in aligned:
         print_aligned(paper, table)
     _counted(paper, others, bool(full))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from rankmuster.model.dump_sets import Since
 from rankmuster.model.fault import Subkind
-from rankmuster.model.flight_report import GapKind, GroupReport, GroupState, Known, RankPlace, Shift, Since, Stand
+from rankmuster.model.flight_report import GapKind, GroupReport, GroupState, Known, RankPlace, Shift, Stand
 from rankmuster.model.ranks_text import rank_ranges, ranks_text
 from rankmuster.report.inert import plain
 from rankmuster.report.words import clock
