@@ -41,7 +41,10 @@ class ChangeState(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A step in a class's level. `at`: unix seconds; `cell`: None for all of the profile. Levels in GB/s of busbw."""
+    """A step in a class's level. `at`: unix seconds; `cell`: None for all of the profile. Levels in GB/s of busbw.
+
+    `until`: unix seconds; of a dismissed one, where the runs that are kept out end (None: at the next accepted one).
+    """
 
     class_hash: str
     profile: str
@@ -53,6 +56,7 @@ class ChangePoint:
     state: ChangeState
     note: str = ""
     id: int | None = None  # the store's
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
