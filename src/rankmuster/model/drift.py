@@ -49,7 +49,8 @@ class DriftFinding:
 @dataclass(frozen=True, slots=True)
 class DriftReport:
     """`baseline_applies`: whether results may still be compared with the old baseline; if not, `regenerate` says what
-    is to be measured anew, and `why` which change did it. `unknown`: what could not be compared, with the reason."""
+    is to be measured anew, and `why` which change did it. `unknown`: what could not be compared, with the reason; it
+    leaves the answer open. `notes`: what could not be and decides nothing."""
 
     nodes: int
     classes: tuple[str, ...]
@@ -59,3 +60,4 @@ class DriftReport:
     why: tuple[str, ...]
     unknown: tuple[str, ...]
     stop_rollout: bool
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,83 @@
+"""What changed in the fingerprints of nodes since the stored ones, and what of them cannot be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rankmuster.baseline.drift.fleet import NodePast, known
+from rankmuster.baseline.drift.parts import is_unknown
+from rankmuster.baseline.fingerprint.changes import changes
+from rankmuster.model.fingerprint import Change, Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChanges:
+    """One node. `since`: unix seconds of the first fingerprint with the new value, by place in `changes`.
+
+    `before_class`, `class_hash`: None where unknown. `unknown`: what could not be compared and may matter to results,
+    in sentences; `notes`: what could not be and does not.
+    """
+
+    node: NodePast
+    before: Fingerprint | None
+    changes: tuple[Change, ...]
+    since: tuple[float, ...]
+    unknown: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def before_class(self) -> str | None:
+        return None if self.before is None else known(self.before.class_hash)
+
+    @property
+    def class_hash(self) -> str | None:
+        return None if self.node.now is None else known(self.node.now.class_hash)
+
+    @property
+    def moved(self) -> bool:
+        """Whether its class is another one now, both known."""
+        return None not in (self.before_class, self.class_hash) and self.before_class != self.class_hash
+
+
+def compared(node: NodePast, since: float | None) -> NodeChanges:
+    """The node's fingerprint now against the one in force at `since` (its oldest for None)."""
+    now, before = node.now, node.before(since)
+    if now is None:
+        return NodeChanges(node, None, (), (), (f"{node.name}: there is no fingerprint of it",))
+    if before is None:
+        what = "no fingerprint of it was stored before" if node.now_is_live else "one fingerprint alone is stored of it"
+        return NodeChanges(
+            node, None, (), (), (f"{node.name}: {what}, so nothing says whether it changed", *_unknown_class(node, now))
+        )
+    found = changes(before, now)
+    real = tuple(one for one in found if not is_unknown(one))
+    return NodeChanges(
+        node=node,
+        before=before,
+        changes=real,
+        since=tuple(_first_seen(node.fingerprints, before, one) for one in real),
+        unknown=(
+            *(_not_known(node, one) for one in found if is_unknown(one) and not one.applies),
+            *_unknown_class(node, now),
+        ),
+        notes=tuple(_not_known(node, one) for one in found if is_unknown(one) and one.applies),
+    )
+
+
+def _not_known(node: NodePast, change: Change) -> str:
+    return f"{node.name}: {change.part} was {change.before} and is {change.after}"
+
+
+def _unknown_class(node: NodePast, now: Fingerprint) -> tuple[str, ...]:
+    reason = None if known(now.class_hash) is not None else getattr(now.class_hash, "reason", "")
+    return () if reason is None else (f"{node.name}: its class cannot be told ({reason})",)
+
+
+def _first_seen(fingerprints: Sequence[Fingerprint], before: Fingerprint, change: Change) -> float:
+    """When the new value was seen first: each fingerprint in between is asked what had changed by then."""
+    later = [one for one in fingerprints if one.taken_at > before.taken_at]
+    for one in later[:-1]:
+        if any(other.part == change.part and other.after == change.after for other in changes(before, one)):
+            return one.taken_at
+    return later[-1].taken_at if later else before.taken_at

@@ -1,0 +1,88 @@
+"""Steps of a whole class: found here, listed, and marked in the store only where somebody asks for that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rankmuster.baseline.changepoints import find_changes
+from rankmuster.baseline.drift.lanes import lane_of
+from rankmuster.baseline.drift.loss_findings import FASTER, STOP
+from rankmuster.baseline.drift.settings import DriftSettings
+from rankmuster.baseline.drift.words import day, many, percent, short
+from rankmuster.model.drift import DriftFinding, DriftKind, DriftScope
+from rankmuster.model.history import ChangePoint, ChangeState, ClassHistory
+from rankmuster.model.judgement import Regime
+
+
+def class_changes(history: ClassHistory, settings: DriftSettings) -> tuple[ChangePoint, ...]:
+    """Steps of the class since `settings.since` that nobody has judged yet; those marked already come with their id."""
+    judged = [point for point in history.change_points if point.state is not ChangeState.OPEN]
+    marked = [point for point in history.change_points if point.state is ChangeState.OPEN]
+    found = [point for point in find_changes(history) if not any(_same(point, one, settings) for one in judged)]
+    points = [next((one for one in marked if _same(point, one, settings)), point) for point in found]
+    return tuple(point for point in points if settings.since is None or point.at >= settings.since)
+
+
+def _same(one: ChangePoint, other: ChangePoint, settings: DriftSettings) -> bool:
+    return one.cell in (None, other.cell) or other.cell is None if _near(one, other, settings) else False
+
+
+def _near(one: ChangePoint, other: ChangePoint, settings: DriftSettings) -> bool:
+    return abs(one.at - other.at) <= settings.together_s
+
+
+def with_points(
+    findings: Sequence[DriftFinding], points: Sequence[ChangePoint], settings: DriftSettings
+) -> tuple[DriftFinding, ...]:
+    """Findings of many nodes with the step of their class that they are; steps without one as findings of their own."""
+    found = list(findings)
+    alone: dict[bool, list[ChangePoint]] = {}
+    for point in points:
+        for index, finding in enumerate(found):
+            if (
+                finding.scope is DriftScope.SYSTEMATIC
+                and finding.class_hash == point.class_hash
+                and finding.kind in (DriftKind.BANDWIDTH, DriftKind.LATENCY)
+                and (finding.size or 0.0) * (change_of(point) or 0.0) > 0
+                and finding.since is not None
+                and abs(finding.since - point.at) <= settings.together_s
+            ):
+                found[index] = replace(finding, point=finding.point or point)
+                break
+        else:
+            alone.setdefault((change_of(point) or 0.0) < 0, []).append(point)
+    for slower, steps in alone.items():
+        worst = max(steps, key=lambda one: abs(change_of(one) or 0.0))
+        found.append(_finding(worst, slower, len(steps)))
+    return tuple(found)
+
+
+def change_of(point: ChangePoint) -> float | None:
+    """Relative change of the level; None where one side is unknown."""
+    if not point.before or point.after is None:
+        return None
+    return point.after / point.before - 1.0
+
+
+def _finding(point: ChangePoint, slower: bool, steps: int) -> DriftFinding:
+    change = change_of(point)
+    regime = None if point.cell is None else lane_of(point.cell).regime
+    what = "all of it" if point.cell is None else f"{point.cell.operation.value} of {point.cell.size_bytes:,} bytes"
+    return DriftFinding(
+        kind=DriftKind.LATENCY if regime is Regime.LATENCY else DriftKind.BANDWIDTH,
+        scope=DriftScope.SYSTEMATIC,
+        class_hash=point.class_hash,
+        nodes=(),
+        statement=(
+            f"class {short(point.class_hash)} as a whole is {'at another level' if change is None else percent(change)} "
+            f"since {day(point.at)}, seen on {many(point.nodes)}: {what}"
+            + (f" (and {many(steps - 1, 'more step')})" if steps > 1 else "")
+            + f", profile {point.profile}"
+        ),
+        effect=(STOP if slower else FASTER)
+        + "; the baseline stays what it was until somebody accepts the new level (`--mark`, then `rankmuster history`)",
+        size=change,
+        since=point.at,
+        point=point,
+    )

@@ -1,0 +1,119 @@
+"""What a change of class did to the nodes that went through it: each against its own past, all of them together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from rankmuster.baseline.drift.lanes import Lane, Runs
+from rankmuster.baseline.drift.noise import noise_of, robust_sd
+from rankmuster.baseline.drift.settings import LEAST_RUNS_AFTER, LEAST_RUNS_BEFORE, DriftSettings
+from rankmuster.model.hardware import Floats
+from rankmuster.model.history import Ints
+from rankmuster.model.judgement import Regime
+
+MEDIAN_WIDER = math.sqrt(math.pi / 2)
+"""Standard error of a median by that of a mean, of normal data."""
+
+RUNS_COMPARED = 20
+"""Newest runs of a node before a change, oldest ones after it: what lies further away tells of other things."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Nodes that went from one class to another. `shift`: relative change of the lane, median over `nodes`.
+
+    `since`: unix seconds of the first run in the new class. `z`: the shift by its standard error. `moved`: nodes that
+    each show it in their own results. `counts`: whether it is too large, and too certain, for chance.
+    """
+
+    before: str
+    after: str
+    lane: Lane
+    nodes: tuple[str, ...]
+    shift: float
+    since: float
+    z: float
+    moved: tuple[str, ...]
+    counts: bool
+
+
+def crossings(runs: Runs, settings: DriftSettings) -> tuple[Crossing, ...]:
+    """Every change of class that some node of `runs` went through, in every lane measured before and after it."""
+    transitions: dict[tuple[int, int], dict[str, tuple[Ints, Ints]]] = {}
+    order = np.argsort(runs.node, kind="stable")
+    starts = np.searchsorted(runs.node[order], np.arange(len(runs.nodes) + 1))
+    for index, name in enumerate(runs.nodes):
+        rows = order[starts[index] : starts[index + 1]]
+        steps = np.flatnonzero(np.diff(runs.class_[rows])) + 1
+        edges = [0, *steps.tolist(), len(rows)]
+        for number, step in enumerate(steps.tolist()):
+            key = (int(runs.class_[rows[step - 1]]), int(runs.class_[rows[step]]))
+            before = rows[edges[number] : step][-RUNS_COMPARED:]
+            after = rows[step : edges[number + 2]][:RUNS_COMPARED]
+            transitions.setdefault(key, {})[name] = (before, after)
+    found: list[Crossing] = []
+    tests = max(1, len(transitions) * len(runs.level))
+    for (before_class, after_class), nodes in sorted(transitions.items()):
+        for lane in sorted(runs.level):
+            one = _crossing(runs, lane, (before_class, after_class), nodes, tests, settings)
+            if one is not None:
+                found.append(one)
+    return tuple(found)
+
+
+def _crossing(
+    runs: Runs,
+    lane: Lane,
+    classes: tuple[int, int],
+    nodes: dict[str, tuple[Ints, Ints]],
+    tests: int,
+    settings: DriftSettings,
+) -> Crossing | None:
+    level = runs.level[lane]
+    noise = noise_of(level, runs.node)
+    names, shifts, variances, since, enough = [], [], [], [], []
+    for name, (before, after) in nodes.items():
+        old, new = _known(level[before]), _known(level[after])
+        if len(old) < 1 or len(new) < 1:
+            continue
+        names.append(name)
+        shifts.append(float(np.median(new) - np.median(old)))
+        variances.append(noise**2 * MEDIAN_WIDER**2 * (1 / len(old) + 1 / len(new)))
+        since.append(float(runs.time[after[0]]))
+        enough.append(len(old) >= LEAST_RUNS_BEFORE and len(new) >= LEAST_RUNS_AFTER)
+    if not names:
+        return None
+    values = np.array(shifts)
+    # nodes react differently to one change: that counts beside the noise of each
+    between = max(0.0, robust_sd(values) ** 2 - float(np.mean(variances))) if len(values) >= 3 else 0.0
+    error = math.sqrt((float(np.mean(variances)) + between) / len(values)) * (MEDIAN_WIDER if len(values) > 2 else 1.0)
+    shift = float(np.median(values))
+    z = shift / error if error > 0 else math.copysign(math.inf, shift) if shift else 0.0
+    least = settings.least_change_latency if lane.regime is Regime.LATENCY else settings.least_change
+    bound = NormalDist().inv_cdf(1 - settings.false_alarms_per_look / (2 * tests))
+    moved = [
+        name
+        for name, value, variance in zip(names, shifts, variances, strict=True)
+        if value * shift > 0 and abs(math.expm1(value)) >= least / 2 and abs(value) > 2 * math.sqrt(variance)
+    ]
+    relative = math.expm1(shift)
+    counts = abs(relative) >= least and abs(z) >= bound and (len(names) >= settings.least_nodes or all(enough))
+    return Crossing(
+        before=runs.classes[classes[0]],
+        after=runs.classes[classes[1]],
+        lane=lane,
+        nodes=tuple(names),
+        shift=relative,
+        since=min(since),
+        z=z,
+        moved=tuple(moved),
+        counts=counts,
+    )
+
+
+def _known(values: Floats) -> Floats:
+    return values[np.isfinite(values)]
