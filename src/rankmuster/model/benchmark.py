@@ -92,6 +92,7 @@ class RunState(str, Enum):
     INCOMPLETE = "incomplete"  # ended by itself before its last size
     ERROR = "error"
     HUNG = "hung"  # ended by the time limit
+    REFUSED = "refused"  # whole, of a node that was not admitted: it must not drag the baseline towards itself
 
 
 @dataclass(frozen=True, slots=True)
