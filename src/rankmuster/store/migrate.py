@@ -1,0 +1,100 @@
+"""Versions of the tables: which one a database has, and bringing it up to date in one transaction.
+
+An SQLite file is brought up to date whenever it is opened: it belongs to whoever opens it, and a second process waits
+for the first. A PostgreSQL database may serve a fleet whose other programs are older: it is changed when that is asked
+for, or when there is nothing in it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from rankmuster.store.engine import let_readers_go_on, reading, writing
+from rankmuster.store.errors import NewerHistory, NotAHistory, OlderHistory
+from rankmuster.store.failures import told
+from rankmuster.store.place import Place
+from rankmuster.store.schema import VERSION_TABLE, VERSIONS
+
+NEWEST = VERSIONS[-1]
+
+_ONE_AT_A_TIME = 0x72616E6B6D757374  # "rankmust"; the number of PostgreSQL's advisory lock
+
+
+def version_of(connection: Connection) -> str | None:
+    """The version of the tables, None where there are none of this program."""
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608  # a constant
+
+
+def make_ready(engine: Engine, place: Place) -> None:
+    """Makes the tables where the database is empty and brings an SQLite file up to date.
+
+    Raises NotAHistory, NewerHistory, OlderHistory; nothing was written then.
+    """
+    with reading(engine, place, "looking for the tables") as connection:
+        version = version_of(connection)
+        if version == NEWEST:
+            return
+        _must_be_ours(connection, version, place)
+        _must_be_known(version, place)
+    if version is not None and engine.dialect.name != "sqlite":
+        raise OlderHistory(
+            f"the history {place.name} has tables of version {version}, this program works with {NEWEST}: bring it "
+            "up to date with `rankmuster history upgrade` (older programs cannot use it then)"
+        )
+    if version is None and engine.dialect.name == "sqlite":
+        with told(place, "making the history"):
+            let_readers_go_on(engine)
+    upgrade(engine, place)
+
+
+def upgrade(engine: Engine, place: Place) -> tuple[str | None, str]:
+    """Brings the tables up to date: (version before, version now). What is stored stays.
+
+    Raises NewerHistory, and what the database raises; nothing was changed then.
+    """
+    with writing(engine, place, "bringing the tables up to date") as connection:
+        if engine.dialect.name != "sqlite":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ONE_AT_A_TIME})
+        before = version_of(connection)
+        _must_be_known(before, place)
+        if before != NEWEST:
+            _run(connection)
+        return before, NEWEST
+
+
+def _run(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    folder = str(Path(__file__).parent / "migrations")
+    config.set_main_option("script_location", folder.replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, NEWEST)
+
+
+def _must_be_known(version: str | None, place: Place) -> None:
+    if version is not None and version not in VERSIONS:
+        raise NewerHistory(
+            f"the history {place.name} is of a newer rankmuster: its tables have version {version}, this program knows "
+            f"{NEWEST} and older; nothing was written - install the newer program, or name another history"
+        )
+
+
+def _must_be_ours(connection: Connection, version: str | None, place: Place) -> None:
+    if version is not None:
+        return
+    others = inspect(connection).get_table_names()
+    if others and connection.dialect.name == "sqlite":
+        raise NotAHistory(
+            f"{place.name} is an SQLite database of something else (it has the table {others[0]}); name another file"
+        )
+    if others:
+        raise OlderHistory(
+            f"the database {place.name} holds tables of something else and none of a history; if the history is to "
+            "live there, make its tables with `rankmuster history upgrade`"
+        )

@@ -1,0 +1,208 @@
+"""What an admission decision reads: the baseline of one class, and the classes of its kin. Must stay fast.
+
+A class may have a million results; a baseline needs some hundred runs. Those are taken newest first and spread over the
+nodes: the newest of every node, then the second newest of every node, and so on. Rows go into numpy as they come from
+the driver, without an object each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import ColumnElement, Connection, and_, func, not_, select
+
+from rankmuster.model.benchmark import Cell, RunState
+from rankmuster.model.history import CellHistory, ChangePoint, ClassHistory
+from rankmuster.store.baseline_window import Window, windows
+from rankmuster.store.plain import cell_of, choices_of, settings_of
+from rankmuster.store.query import among
+from rankmuster.store.schema import (
+    cell_table,
+    choices_table,
+    class_table,
+    node_table,
+    profile_table,
+    result_table,
+    run_table,
+)
+from rankmuster.store.stored import KinClass
+
+DEFAULT_RUNS = 500
+"""Runs of a baseline. The 1 % quantile of a class needs some hundred; 500 runs of 33 sizes are read in 0.1 s
+(benchmarks/history_bench.py)."""
+
+RUNS_PER_NODE = 100
+"""Runs that one node may have among them, so that a class of two nodes is not the history of the busier one; half a
+year of a run every other day."""
+
+OUTSIDE = "outside_baseline"
+"""What `ClassHistory.kept_out` calls COMPLETE runs that change points keep out."""
+
+
+def read_class(
+    connection: Connection,
+    class_hash: str,
+    profile: str,
+    points: tuple[ChangePoint, ...],
+    *,
+    limit: int,
+    until: float | None,
+    include_after_open: bool,
+    runs_per_node: int,
+) -> ClassHistory:
+    """See `History.class_history`. `points`: the change points of this class and profile."""
+    class_id = connection.execute(select(class_table.c.id).where(class_table.c.class_hash == class_hash)).scalar()
+    profile_id = connection.execute(select(profile_table.c.id).where(profile_table.c.key == profile)).scalar()
+    if class_id is None or profile_id is None:
+        return ClassHistory(class_hash, profile, (), np.zeros(0), (), {}, points, 0, {})
+    of_class = and_(run_table.c.class_id == class_id, run_table.c.profile_id == profile_id)
+    states = _states(connection, of_class, until)
+    common, own = windows(points, until=until, include_after_open=include_after_open)
+    cells = _cells(connection)
+    views = {common: [number for number, cell in cells.items() if cell not in own]}
+    for number, cell in cells.items():
+        if cell in own:
+            views.setdefault(own[cell], []).append(number)
+    picked = {view: _pick(connection, of_class, view, limit, runs_per_node) for view in views}
+    ids = np.unique(np.concatenate([np.asarray(found, dtype=np.int64) for found in picked.values()]))
+    heads = _heads(connection, ids.tolist())
+    rows = [
+        _results(connection, picked[view], None if len(views) == 1 else numbers)
+        for view, numbers in views.items()
+        if numbers
+    ]
+    complete = states.pop(RunState.COMPLETE.value, 0)
+    total = (
+        complete
+        if common.begin == -math.inf and common.end in (math.inf, until) and not common.gaps
+        else _count(connection, of_class, common)
+    )
+    if complete > total:
+        states[OUTSIDE] = complete - total
+    return ClassHistory(
+        class_hash,
+        profile,
+        tuple(head[2] for head in heads),
+        np.array([head[1] for head in heads], dtype=np.float64),
+        tuple(head[3] for head in heads),
+        _columns(np.concatenate(rows), cells, [head[0] for head in heads]),
+        points,
+        total,
+        states,
+        _choices(connection, [head[4] for head in heads]),
+    )
+
+
+def read_kin(connection: Connection, kin_hash: str, profile: str) -> tuple[KinClass, ...]:
+    """See `History.kin_classes`."""
+    runs, nodes = func.count(), func.count(run_table.c.node_id.distinct())
+    query = (
+        select(class_table.c.class_hash, class_table.c.settings, runs, nodes)
+        .join(run_table, run_table.c.class_id == class_table.c.id)
+        .where(
+            class_table.c.kin_hash == kin_hash,
+            run_table.c.profile_id
+            == select(profile_table.c.id).where(profile_table.c.key == profile).scalar_subquery(),
+            run_table.c.state == RunState.COMPLETE.value,
+        )
+        .group_by(class_table.c.class_hash, class_table.c.settings)
+    )
+    found = [
+        KinClass(name, settings_of(text), count, places) for name, text, count, places in connection.execute(query)
+    ]
+    return tuple(sorted(found, key=lambda kin: (-kin.runs, kin.class_hash)))
+
+
+def _states(connection: Connection, of_class: ColumnElement[bool], until: float | None) -> dict[str, int]:
+    query = select(run_table.c.state, func.count()).where(of_class).group_by(run_table.c.state)
+    if until is not None:
+        query = query.where(run_table.c.started_at < until)
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def _within(view: Window) -> list[ColumnElement[bool]]:
+    started = run_table.c.started_at
+    parts: list[ColumnElement[bool]] = [run_table.c.state == RunState.COMPLETE.value]
+    if view.begin != -math.inf:
+        parts.append(started >= view.begin)
+    if view.end != math.inf:
+        parts.append(started < view.end)
+    return parts + [not_(and_(started >= start, started < stop)) for start, stop in view.gaps]
+
+
+def _count(connection: Connection, of_class: ColumnElement[bool], view: Window) -> int:
+    return connection.execute(select(func.count()).select_from(run_table).where(of_class, *_within(view))).scalar() or 0
+
+
+def _pick(
+    connection: Connection, of_class: ColumnElement[bool], view: Window, limit: int, runs_per_node: int
+) -> list[int]:
+    """The newest runs of the window, spread over the nodes."""
+    started, number = run_table.c.started_at, run_table.c.id
+    turn = (
+        func.row_number().over(partition_by=run_table.c.node_id, order_by=(started.desc(), number.desc())).label("turn")
+    )
+    ranked = select(number, started, turn).where(of_class, *_within(view)).subquery()
+    query = (
+        select(ranked.c.id)
+        .where(ranked.c.turn <= runs_per_node)
+        .order_by(ranked.c.turn, ranked.c.started_at.desc(), ranked.c.id.desc())
+        .limit(limit)
+    )
+    return [row[0] for row in connection.execute(query)]
+
+
+def _heads(connection: Connection, ids: Sequence[int]) -> list[Any]:
+    """(id, started_at, node hash, record, choices id) of runs, oldest first."""
+    query = (
+        select(
+            run_table.c.id, run_table.c.started_at, node_table.c.node_hash, run_table.c.record, run_table.c.choices_id
+        )
+        .join(node_table, node_table.c.id == run_table.c.node_id)
+        .where(among(connection, run_table.c.id, ids))
+    )
+    return sorted(connection.execute(query), key=lambda row: (row[1], row[0]))
+
+
+_READ = ("cell_id", "run_id", "position", "busbw", "time_us", "min_us", "rank_spread_percent")
+
+
+def _results(connection: Connection, ids: Sequence[int], cells: Sequence[int] | None) -> NDArray[np.float64]:
+    """Shape (results, columns of `_READ`), as the driver gives them."""
+    query = select(*(result_table.c[name] for name in _READ)).where(among(connection, result_table.c.run_id, ids))
+    if cells is not None:
+        query = query.where(among(connection, result_table.c.cell_id, cells))
+    rows = connection.execute(query).all()
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(_READ))
+
+
+def _columns(rows: NDArray[np.float64], cells: dict[int, Cell], ids: Sequence[int]) -> dict[Cell, CellHistory]:
+    place = np.empty(len(ids), dtype=np.int64)
+    numbers = np.asarray(ids, dtype=np.int64)
+    order = np.argsort(numbers)
+    runs = order[np.searchsorted(numbers, rows[:, 1].astype(np.int64), sorter=order)] if len(rows) else place[:0]
+    by_cell = np.lexsort((rows[:, 2], runs, rows[:, 0]))
+    rows, runs = rows[by_cell], runs[by_cell]
+    which, starts = np.unique(rows[:, 0], return_index=True)
+    stops = [*starts[1:], len(rows)]
+    found = {}
+    for number, start, stop in zip(which, starts, stops, strict=True):
+        cell, part = cells[int(number)], rows[start:stop]
+        found[cell] = CellHistory(cell, runs[start:stop], *(np.ascontiguousarray(part[:, at]) for at in (3, 4, 5, 6)))
+    return {cell: found[cell] for cell in sorted(found)}
+
+
+def _cells(connection: Connection) -> dict[int, Cell]:
+    columns = [cell_table.c[name] for name in ("id", "operation", "size_bytes", "dtype", "in_place", "graph")]
+    return {row[0]: cell_of(*row[1:]) for row in connection.execute(select(*columns))}
+
+
+def _choices(connection: Connection, ids: Sequence[int]) -> tuple[Any, ...]:
+    query = select(choices_table.c.id, choices_table.c.choices)
+    texts = connection.execute(query.where(among(connection, choices_table.c.id, sorted(set(ids)))))
+    known = {number: choices_of(text) for number, text in texts}
+    return tuple(known[number] for number in ids)

@@ -1,0 +1,167 @@
+"""Runs of every state, whole, and how much the history holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
+
+from rankmuster.model.benchmark import HistoryRun, HistoryValue, RunState
+from rankmuster.model.history import ChangeState
+from rankmuster.store.plain import VALUE_NUMBERS, cell_of, choices_of, settings_of
+from rankmuster.store.query import among
+from rankmuster.store.schema import (
+    cell_table,
+    change_table,
+    choices_table,
+    class_table,
+    node_table,
+    profile_table,
+    result_table,
+    run_table,
+)
+from rankmuster.store.stored import ClassCount
+
+CHUNK = 500
+"""Runs read at a time."""
+
+
+def asked(
+    *,
+    class_hash: str | None = None,
+    profile: str | None = None,
+    node: str | None = None,
+    state: RunState | None = None,
+    since: float | None = None,
+    until: float | None = None,
+) -> list[ColumnElement[bool]]:
+    """Conditions on `whole_runs`; None: not asked."""
+    found: list[ColumnElement[bool]] = []
+    if class_hash is not None:
+        found.append(class_table.c.class_hash == class_hash)
+    if profile is not None:
+        found.append(profile_table.c.key == profile)
+    if node is not None:
+        of_node = select(node_table.c.id).where(node_table.c.node_hash == node).scalar_subquery()
+        found.append(or_(run_table.c.node_id == of_node, run_table.c.host == node))
+    if state is not None:
+        found.append(run_table.c.state == state.value)
+    if since is not None:
+        found.append(run_table.c.started_at >= since)
+    if until is not None:
+        found.append(run_table.c.started_at < until)
+    return found
+
+
+def runs_by_time(
+    connection: Connection, conditions: Iterable[ColumnElement[bool]], limit: int | None
+) -> tuple[HistoryRun, ...]:
+    """Whole runs, newest first."""
+    order = (run_table.c.started_at.desc(), run_table.c.id.desc())
+    rows = connection.execute(_whole().where(*conditions).order_by(*order).limit(limit)).all()
+    return tuple(run for start in range(0, len(rows), CHUNK) for run in _made(connection, rows[start : start + CHUNK]))
+
+
+def every_run(connection: Connection) -> Iterator[list[HistoryRun]]:
+    """All runs in the order in which they were stored, in parts that fit in memory."""
+    last = 0
+    while rows := connection.execute(_whole().where(run_table.c.id > last).order_by(run_table.c.id).limit(CHUNK)).all():
+        yield _made(connection, rows)
+        last = rows[-1][0]
+
+
+def count_classes(connection: Connection) -> tuple[ClassCount, ...]:
+    """See `History.classes`."""
+    started = run_table.c.started_at
+    key = (class_table.c.class_hash, profile_table.c.key)
+    query = (
+        select(*key, class_table.c.kin_hash, class_table.c.settings, run_table.c.state)
+        .add_columns(func.count(), func.min(started), func.max(started))
+        .select_from(run_table)
+        .join(class_table, class_table.c.id == run_table.c.class_id)
+        .join(profile_table, profile_table.c.id == run_table.c.profile_id)
+        .group_by(*key, class_table.c.kin_hash, class_table.c.settings, run_table.c.state)
+    )
+    groups: dict[tuple[str, str], list[Any]] = {}
+    for row in connection.execute(query):
+        groups.setdefault((row[0], row[1]), []).append(row)
+    nodes = _nodes(connection)
+    changes = _open_changes(connection)
+    return tuple(
+        ClassCount(
+            class_hash=name,
+            kin_hash=rows[0][2],
+            settings=settings_of(rows[0][3]),
+            profile=profile,
+            nodes=nodes[name, profile],
+            states={row[4]: row[5] for row in sorted(rows, key=lambda row: str(row[4]))},
+            first=min(row[6] for row in rows),
+            last=max(row[7] for row in rows),
+            open_changes=changes.get((name, profile), 0),
+        )
+        for (name, profile), rows in sorted(groups.items())
+    )
+
+
+def _nodes(connection: Connection) -> dict[tuple[str, str], int]:
+    query = (
+        select(class_table.c.class_hash, profile_table.c.key, func.count(run_table.c.node_id.distinct()))
+        .select_from(run_table)
+        .join(class_table, class_table.c.id == run_table.c.class_id)
+        .join(profile_table, profile_table.c.id == run_table.c.profile_id)
+        .group_by(class_table.c.class_hash, profile_table.c.key)
+    )
+    return {(name, profile): count for name, profile, count in connection.execute(query)}
+
+
+def _open_changes(connection: Connection) -> dict[tuple[str, str], int]:
+    query = (
+        select(change_table.c.class_hash, change_table.c.profile, func.count())
+        .where(change_table.c.state == ChangeState.OPEN.value)
+        .group_by(change_table.c.class_hash, change_table.c.profile)
+    )
+    return {(name, profile): count for name, profile, count in connection.execute(query)}
+
+
+def _whole() -> Select[Any]:
+    run = run_table.c
+    return (
+        select(run.id, run.record, class_table.c.class_hash, class_table.c.kin_hash, node_table.c.node_hash)
+        .add_columns(run.host, profile_table.c.key, run.tool, run.started_at, run.state, run.reason)
+        .add_columns(class_table.c.settings, choices_table.c.choices)
+        .select_from(run_table)
+        .join(class_table, class_table.c.id == run.class_id)
+        .join(profile_table, profile_table.c.id == run.profile_id)
+        .join(node_table, node_table.c.id == run.node_id)
+        .join(choices_table, choices_table.c.id == run.choices_id)
+    )
+
+
+def _made(connection: Connection, rows: Sequence[Any]) -> list[HistoryRun]:
+    values = _values(connection, [row[0] for row in rows])
+    return [
+        HistoryRun(
+            *row[1:9],
+            RunState(row[9]),
+            row[10],
+            tuple(settings_of(row[11]).items()),
+            choices_of(row[12]),
+            tuple(values.get(row[0], ())),
+        )
+        for row in rows
+    ]
+
+
+def _values(connection: Connection, ids: Sequence[int]) -> dict[int, list[HistoryValue]]:
+    cell = [cell_table.c[name] for name in ("operation", "size_bytes", "dtype", "in_place", "graph")]
+    query = (
+        select(result_table.c.run_id, *cell, *(result_table.c[name] for name in VALUE_NUMBERS))
+        .join(cell_table, cell_table.c.id == result_table.c.cell_id)
+        .where(among(connection, result_table.c.run_id, ids))
+        .order_by(result_table.c.run_id, result_table.c.position)
+    )
+    found: dict[int, list[HistoryValue]] = {}
+    for row in connection.execute(query):
+        found.setdefault(row[0], []).append(HistoryValue(cell_of(*row[1:6]), *row[6:]))
+    return found
