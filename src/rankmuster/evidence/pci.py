@@ -17,3 +17,15 @@ def bus_id(text: str) -> str | None:
         return None
     domain = int(match.group(1), 16) if match.group(1) else 0
     return f"{domain:04x}:{match.group(2)}:{match.group(3)}".lower()
+
+
+def address(text: str) -> str | None:
+    """`dddd:bb:dd.f` in lower case, as /sys names a device; None where `text` is no PCI address.
+
+    No domain means domain 0, no function means function 0.
+    """
+    device = bus_id(text)
+    if device is None:
+        return None
+    said = text.strip()
+    return f"{device}.{said[-1] if said[-2] == '.' else '0'}"

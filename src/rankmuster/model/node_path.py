@@ -15,7 +15,10 @@ from rankmuster.model.unknown import Unknown
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A PCIe link. `generation` 1..7; `*_max`: what both ends can do; current ones fall on idle GPUs."""
+    """A PCIe link. `generation` 1..7; `*_max`: what both ends can do; current ones fall on idle GPUs.
+
+    All 0: the device has no PCIe link (virtual machines' own devices), which is known.
+    """
 
     generation: int | Unknown
     width: int | Unknown

@@ -138,6 +138,33 @@ int nvmlDeviceGetFieldValues(Device *gpu, int count, Field *fields) {
     }
     return OK;
 }
+/* Links lead to switches; in mode "vm" where they lead is not to be seen, in mode "mesh" link i leads to GPU (own+1+i)%4.
+   FAKE_NVML_P2P: letter and code for every pair, "r4" means that reading is switched off. */
+int nvmlDeviceGetNvLinkRemoteDeviceType(Device *gpu, unsigned link, unsigned *type) {
+    (void)link;
+    *type = is("vm") ? 255 : is("mesh") ? 0 : 2;
+    return is("vm") ? NOT_SUPPORTED : gate(gpu);
+}
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(Device *gpu, unsigned link, Pci *pci) {
+    memset(pci, 0, sizeof *pci);
+    if (is("vm")) snprintf(pci->bus_id, sizeof pci->bus_id, "FFFFFFFF:FFFF:FF.F");
+    else if (is("mesh")) snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", 0x9A + (gpu->index + 1 + link) % 4);
+    else snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", 0xC0 + link);
+    return gate(gpu);
+}
+int nvmlDeviceGetP2PStatus(Device *gpu, Device *other, int index, int *status) {
+    const char *said = getenv("FAKE_NVML_P2P");
+    if (is("block") && (gpu->index == 2 || other->index == 2)) forever();
+    *status = index == 3 ? 5 : 0;
+    if (said != NULL && said[0] == "rwnap"[index]) *status = said[1] - '0';
+    return gate(gpu);
+}
+int nvmlDeviceGetTopologyCommonAncestor(Device *gpu, Device *other, int *level) {
+    *level = gpu->index / 2 == other->index / 2 ? 10 : 50;
+    return gate(gpu);
+}
+int nvmlDeviceGetMigMode(Device *gpu, unsigned *now, unsigned *next) { *now = *next = 0; return gate(gpu); }
+int nvmlDeviceGetEccMode(Device *gpu, int *now, int *next) { *now = *next = 1; return gate(gpu); }
 typedef struct { Device *gpu; unsigned long long type, data; unsigned gi, ci; } Event;
 static int told;
 int nvmlEventSetCreate(void **set) { *set = &told; return OK; }

@@ -7,7 +7,7 @@ NVML down: that blocks too, and the kernel tidies up.
 Lines on standard output: `{"kind": "driver", ...}` once; `{"kind": "gpu", "gpu": 0, ...}` as facts come in;
 `{"kind": "sample", "gpu": 0, ...}`; `{"kind": "processes", "gpu": 0, "pids": [...]}`; `{"kind": "slow", "gpu": 0,
 "call": "...", "seconds": 3.1}` while a call has not returned; `{"kind": "unusable", "reason": "...", "absent": true}`
-where NVML cannot be used at all; `{"kind": "end"}`.
+where NVML cannot be used at all; `{"kind": "pair", "gpu": 0, "other": 1, ...}` (`nvml_pairs`); `{"kind": "end"}`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from rankmuster.collect.node.nvml_reads import Gpu
 
 TYPE_CHECKING = False  # not from `typing`, which is 0.6 MB of a process that lasts for days
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -59,7 +60,7 @@ def emit(**line: Any) -> None:
 
 
 def main(options: dict[str, Any]) -> None:
-    """`seconds`: life time; `interval`: between two samples; `mode`: "watch" or "processes". Never returns.
+    """`seconds`: life time; `interval`: between two samples; `mode`: "watch", "processes" or "path". Never returns.
 
     Mode "rounds" has neither: it samples when its parent asks, for as long as that lives (`nvml_rounds`).
     """
@@ -113,7 +114,12 @@ def _ask(options: dict[str, Any], ends_at: float) -> None:
     if begun is None:
         return
     _, gpus = begun
-    work = _list_processes if options["mode"] == "processes" else _watch
+    work: Callable[[Gpu, float, float], None] = _list_processes if options["mode"] == "processes" else _watch
+    if options["mode"] == "path":
+        # Imported here: only a fingerprint asks for pairs.
+        from rankmuster.collect.node.nvml_pairs import Pairs
+
+        work = Pairs(gpus, _open, emit).ask
     interval = float(options["interval"])
     threads = [threading.Thread(target=work, args=(gpu, interval, ends_at), daemon=True) for gpu in gpus]
     for thread in threads:
