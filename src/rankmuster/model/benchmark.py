@@ -75,12 +75,17 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkRank:
+    """`matmul_us`, `copy_us`: mean time of a fixed multiplication and copy on this GPU alone, before the collectives,
+    where the tool measures them: a slow GPU is told from a slow link by them."""
+
     rank: int
     host: str
     pid: int | None
     device: int
     bus_id: str | None  # normalised dddd:bb:dd
     gpu_model: str | None
+    matmul_us: float | None = None
+    copy_us: float | None = None
 
 
 class RunState(str, Enum):
