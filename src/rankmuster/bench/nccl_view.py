@@ -5,26 +5,21 @@ Of any benchmark: the text may be nccl-tests' log files, or those of the built-i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from rankmuster.evidence.nccl_choices import LogView, log_view
 
-from rankmuster.model.benchmark import AlgorithmChoice
-from rankmuster.model.node_path import NcclView
+__all__ = ["INIT_SUBSYSTEMS", "TUNING_SUBSYSTEMS", "LogView", "view_of_log"]
 
+INIT_SUBSYSTEMS = "INIT,GRAPH,ENV,NET,P2P,SHM"
+"""NCCL_DEBUG_SUBSYS of a measured process: NCCL writes these while it connects, and nothing for each operation."""
 
-@dataclass(frozen=True, slots=True)
-class LogView:
-    """`choices`, `transports` and `channels` as `BenchmarkRun` has them; `view` for the fingerprint."""
-
-    choices: tuple[AlgorithmChoice, ...]
-    transports: tuple[str, ...]
-    channels: int | None
-    view: NcclView
-    nccl_version: str | None
+TUNING_SUBSYSTEMS = "INIT,GRAPH,ENV,NET,P2P,SHM,TUNING"
+"""With TUNING NCCL writes a line for every operation of every rank, which would be measured too: for a short process
+of its own."""
 
 
 def view_of_log(data: bytes, source: str = "nccl.log", *, topology: bytes = b"") -> LogView:
-    """What the log says (NCCL_DEBUG=INFO, subsystems INIT, GRAPH, TUNING, NET); empty where it says nothing.
+    """What the log says (NCCL_DEBUG=INFO with `TUNING_SUBSYSTEMS`); empty where it says nothing.
 
     `topology`: the XML of NCCL_TOPO_DUMP_FILE, for the view's GPUs and NICs.
     """
-    raise NotImplementedError
+    return log_view(data, source, topology)
