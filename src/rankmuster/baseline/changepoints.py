@@ -1,19 +1,207 @@
-"""Steps in the level of a class: a rollout, or a week of one switch. Marked, never absorbed."""
+"""Steps in the level of a class: a rollout that its fingerprint does not show, or a bad week of one switch.
+
+A class's series is the median over its nodes per stretch of time, so that one node's fault does not move it. A step of
+that series is a change of the class only where its nodes bear it out: those with runs on both sides show it
+themselves, or, where there are none, the nodes of one side differ from those of the other beyond what sets nodes
+apart. Found points are OPEN: the baseline stays what it was until a person accepts the new level.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import expm1, sqrt
 
-from rankmuster.model.history import ChangePoint, ClassHistory
+import numpy as np
+
+from rankmuster.baseline.distribution import medians
+from rankmuster.baseline.levels import Levels, levels_of
+from rankmuster.baseline.regimes import Group
+from rankmuster.baseline.steps import Step, StepRules, find_steps
+from rankmuster.baseline.student import upper_tail
+from rankmuster.baseline.thresholds import MEDIAN_VARIANCE, PLATEAU, TAIL_DOF
+from rankmuster.model.benchmark import Cell
+from rankmuster.model.hardware import Floats
+from rankmuster.model.history import ChangePoint, ChangeState, ClassHistory, Ints
+from rankmuster.model.judgement import Regime
+
+FALSE_ALARM = 0.01
+"""Steady classes in which a change is found, per look at all groups together. Simulated: `docs/measured.md`."""
+
+STRETCHES_S = (86400.0, 21600.0, 3600.0)
+"""Seconds of one unit of the series, the longest that gives `STRETCHES_MIN` units; else each run is one. A day, since
+what all nodes share (a switch, the room's heat) changes by the day."""
+
+STRETCHES_MIN = 8
+
+BEARERS = 3
+"""Nodes with runs on both sides from which on they alone say whether the class has changed."""
+
+CLASS_RULES: Mapping[Regime, StepRules] = {
+    Regime.PLATEAU: StepRules(before=4, after=3, least=0.015, unit_sd=0.003),
+    Regime.TRANSITION: StepRules(before=4, after=3, least=0.08, unit_sd=0.03),
+    Regime.LATENCY: StepRules(before=4, after=3, least=0.12, unit_sd=0.04),
+}
+"""Three stretches after, so that one bad day is none. The least step is half of what refuses a node: a class that
+moves by more than that makes healthy nodes look bad."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeSettings:
     """What can be set of the search."""
 
-    false_alarm_budget: float = 0.01
+    false_alarm: float = FALSE_ALARM
+    rules: Mapping[Regime, StepRules] = field(default_factory=lambda: dict(CLASS_RULES))
 
 
-def find_changes(history: ClassHistory, *, settings: ChangeSettings = ChangeSettings()) -> tuple[ChangePoint, ...]:
-    """Being built."""
-    raise NotImplementedError
+DEFAULTS = ChangeSettings()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    group: Group
+    cell: Cell
+    at: float
+    change: float
+    nodes: int
+    note: str
+    before: float
+    after: float
+
+
+def find_changes(history: ClassHistory, *, settings: ChangeSettings = DEFAULTS) -> tuple[ChangePoint, ...]:
+    """OPEN points over all runs of `history`, by time. Those that it has already are found again.
+
+    One point per operation, placement and regime, with its largest size as the cell; where all plateau groups of the
+    profile step together it is one point for the whole profile (`cell` None, levels of the first one's largest size).
+    """
+    series = levels_of(history)
+    found = [one for levels in series for one in _of_group(history, levels, settings, len(series))]
+    plateau = {levels.group for levels in series if levels.group.regime is Regime.PLATEAU}
+    points = [_point(history, all_of_it, cell) for all_of_it, cell in _together(found, plateau)]
+    return tuple(sorted(points, key=lambda point: (point.at, str(point.cell))))
+
+
+def _of_group(history: ClassHistory, levels: Levels, settings: ChangeSettings, groups: int) -> list[_Found]:
+    alpha = settings.false_alarm / groups
+    names = np.array([history.nodes[run] for run in levels.run])
+    node: Ints = np.unique(names, return_inverse=True)[1]
+    time = history.started_at[levels.run]
+    unit = _units(time)
+    count = int(unit.max()) + 1
+    # One value per node and stretch, so that a node that ran often does not speak for the class.
+    pairs, of = np.unique(unit * (node.max() + 1) + node, return_inverse=True)
+    per_node = medians(levels.level, of, len(pairs))
+    series = medians(per_node, pairs // (node.max() + 1), count)
+    steps = find_steps(series, settings.rules[levels.group.regime], alpha)
+    found = []
+    for position, step in enumerate(steps):
+        start = 0 if position == 0 else steps[position - 1].at
+        end = count if position + 1 == len(steps) else steps[position + 1].at
+        before, after = (unit >= start) & (unit < step.at), (unit >= step.at) & (unit < end)
+        borne = _borne(levels.level, node, before, after, step, alpha)
+        if borne is not None:
+            found.append(_describe(history, levels, time, before, after, step, *borne))
+    return found
+
+
+def _units(time: Floats) -> Ints:
+    """Which stretch each run is of, counted without gaps."""
+    for length in STRETCHES_S:
+        unit = np.unique(np.floor(time / length), return_inverse=True)[1]
+        if unit.max() + 1 >= STRETCHES_MIN:
+            return unit
+    return np.arange(len(time))
+
+
+def _borne(
+    level: Floats, node: Ints, before: np.ndarray, after: np.ndarray, step: Step, alpha: float
+) -> tuple[int, str] | None:
+    """How many nodes show the step, and in words how that is known; None where they do not bear it out."""
+    change = step.after - step.before
+    both = np.intersect1d(node[before], node[after])
+    showing = 0
+    for one in both:
+        mine = node == one
+        own = float(np.median(level[mine & after]) - np.median(level[mine & before]))
+        showing += own / change >= 0.5
+    if len(both) >= BEARERS:
+        return (
+            (showing, f"{showing} of {len(both)} nodes with runs before and after show it")
+            if (2 * showing > len(both))
+            else None
+        )
+    left, right = _per_node(level, node, before), _per_node(level, node, after)
+    if len(left) == len(right) == 1:
+        if len(both) == 1 and showing:
+            return 1, "a single node: it or the class has changed"
+        return None
+    free = len(left) + len(right) - 2
+    rest = np.concatenate((left - np.median(left), right - np.median(right)))
+    spread = max(float(np.sum(rest**2)) / free, PLATEAU.node_sd**2)
+    t = abs(change) / sqrt(spread * MEDIAN_VARIANCE * (1 / len(left) + 1 / len(right)))
+    if 2 * upper_tail(t, min(float(free), TAIL_DOF)) >= alpha and not (showing and showing == len(both)):
+        return None
+    return max(showing, len(right)), f"{len(left)} nodes before and {len(right)} after, {len(both)} of them the same"
+
+
+def _per_node(level: Floats, node: Ints, use: np.ndarray) -> Floats:
+    names, of = np.unique(node[use], return_inverse=True)
+    return medians(level[use], of, len(names))
+
+
+def _describe(
+    history: ClassHistory,
+    levels: Levels,
+    time: Floats,
+    before: np.ndarray,
+    after: np.ndarray,
+    step: Step,
+    nodes: int,
+    note: str,
+) -> _Found:
+    known = history.cells[levels.largest]
+    old, new = np.isin(known.run, levels.run[before]), np.isin(known.run, levels.run[after])
+    return _Found(
+        group=levels.group,
+        cell=levels.largest,
+        at=float(time[after].min()),
+        change=expm1(step.after - step.before),
+        nodes=nodes,
+        note=note,
+        before=float(np.median(known.busbw[old])) if old.any() else float("nan"),
+        after=float(np.median(known.busbw[new])) if new.any() else float("nan"),
+    )
+
+
+def _together(found: list[_Found], plateau: set[Group]) -> list[tuple[list[_Found], Cell | None]]:
+    """Steps that are one point: all plateau groups the same way within a stretch, and what else steps with them."""
+    left = list(found)
+    points: list[tuple[list[_Found], Cell | None]] = []
+    while left:
+        first = left[0]
+        same = [one for one in left if abs(one.at - first.at) <= STRETCHES_S[0] and one.change * first.change > 0]
+        if len(plateau) > 1 and plateau <= {one.group for one in same}:
+            points.append((same, None))
+            left = [one for one in left if one not in same]
+        else:
+            points.append(([first], first.cell))
+            left = left[1:]
+    return points
+
+
+def _point(history: ClassHistory, parts: list[_Found], cell: Cell | None) -> ChangePoint:
+    main = next((one for one in parts if one.group.regime is Regime.PLATEAU), parts[0])
+    shown = ", ".join(f"{one.group}: {100 * one.change:+.1f} %" for one in parts)
+    whole = f"levels are of {main.cell.operation.value} at {main.cell.size_bytes} bytes; " if cell is None else ""
+    return ChangePoint(
+        class_hash=history.class_hash,
+        profile=history.profile,
+        cell=cell,
+        at=min(one.at for one in parts),
+        before=main.before,
+        after=main.after,
+        nodes=max(one.nodes for one in parts),
+        state=ChangeState.OPEN,
+        note=f"{shown}; {whole}{main.note}",
+    )

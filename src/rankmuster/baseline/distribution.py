@@ -51,7 +51,7 @@ def distribution(score: Floats, node: Ints, *, node_sd: float, run_sd: float, ou
     `node_sd`, `run_sd`, `outlier`: see `RegimeThresholds`.
     """
     names, of, counts = np.unique(node, return_inverse=True, return_counts=True)
-    levels = _medians(score, of, len(names))
+    levels = medians(score, of, len(names))
     kept = _kept(levels, outlier)
     # The median of nodes that stay: bad nodes inside the history pull it less.
     few = len(names) < NODES_FOR_CENTRE
@@ -105,7 +105,7 @@ def _kept(values: Floats, outlier: float) -> np.ndarray[tuple[int], np.dtype[np.
     return np.asarray(away <= max(OUTLIER_SPREADS * MAD_TO_SD * float(np.median(away)), outlier))
 
 
-def _medians(values: Floats, of: Ints, groups: int) -> Floats:
+def medians(values: Floats, of: Ints, groups: int) -> Floats:
     """Median per group, of shape (groups,): one sort for all."""
     if groups == len(values):
         result = np.empty(groups)

@@ -98,7 +98,7 @@ class ClassReference:
             have = np.isfinite(distance)
             spread = _distribution(distance[have], node[have], limits)
             found[cell] = CellReference(cell, modes, spread, float(work[column]))
-        level = _level(away)
+        level = level_over_sizes(away)
         have = np.isfinite(level)
         if have.sum() < self.settings.runs_min:
             return None
@@ -122,7 +122,7 @@ def _distribution(score: Floats, node: Ints, limits: RegimeThresholds) -> Distri
     return distribution(score, node, node_sd=limits.node_sd, run_sd=limits.run_sd, outlier=limits.outlier)
 
 
-def _level(away: Floats) -> Floats:
+def level_over_sizes(away: Floats) -> Floats:
     """Median over sizes per run, of shape (runs,); NaN where a run has too few of them."""
     have = np.isfinite(away)
     if have.all():
