@@ -30,9 +30,10 @@ class UnderLoad:
 class NodeFacts:
     """Facts of one node at one time. `Unknown`: could not be read, with the reason; it is no pass.
 
-    `kernel`: since boot, or as far back as the log goes (`kernel_whole` False: its oldest lines are gone).
-    `carrier_changes`: per Ethernet interface since boot. `ports`: with their counters. `load`: by GPU index; empty
-    where no benchmark was watched. `dcgm`: None where it was not asked for.
+    `kernel`: since boot, or as far back as the log goes (`kernel_whole` False: its oldest lines are gone). `ports`:
+    with their counters; `ports_before`: the same before the benchmark, to tell old errors from new. `load`: by GPU
+    index; empty where no benchmark was watched. `carrier_changes`: per Ethernet interface since boot. `nccl_log`:
+    observations of NCCL's log of a start over nodes. `dcgm`: None where it was not asked for.
     """
 
     kernel: tuple[Xid | SXid | KernelEvent, ...] | Unknown
@@ -40,6 +41,7 @@ class NodeFacts:
     ports: tuple[RdmaPort, ...] | Unknown
     kernel_whole: bool = True
     carrier_changes: Mapping[str, int] = field(default_factory=dict)
+    ports_before: tuple[RdmaPort, ...] = ()
     load: Mapping[int, UnderLoad] = field(default_factory=dict)
     nccl_log: tuple[object, ...] = ()
     dcgm: DcgmReport | Unknown | None = None

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rankmuster.model.benchmark import AlgorithmChoice
 from rankmuster.model.history import ClassHistory
 
 
@@ -30,10 +29,6 @@ class Past(Protocol):
         """The classes of this kin that have runs of the profile, the one with most runs first."""
         ...
 
-    def choices(self, class_hash: str, profile: str) -> Sequence[Sequence[AlgorithmChoice]]:
-        """What NCCL chose in the newest complete runs of a class, run by run; empty where no run says it."""
-        ...
-
     def topologies(self, gpu_model: str, gpu_count: int) -> Mapping[str, int]:
         """topology hash -> how many nodes of this GPU model and count have it."""
         ...
@@ -48,10 +43,6 @@ class NoPast:
 
     def kin(self, kin_hash: str, profile: str) -> Sequence[Kin]:  # noqa: ARG002  # the protocol's
         """Nobody."""
-        return ()
-
-    def choices(self, class_hash: str, profile: str) -> Sequence[Sequence[AlgorithmChoice]]:  # noqa: ARG002
-        """None known."""
         return ()
 
     def topologies(self, gpu_model: str, gpu_count: int) -> Mapping[str, int]:  # noqa: ARG002  # the protocol's

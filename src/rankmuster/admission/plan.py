@@ -9,8 +9,8 @@ from typing import TypeAlias
 from rankmuster.admission.facts import NodeFacts
 from rankmuster.admission.past import NoPast, Past
 from rankmuster.baseline.thresholds import JudgeSettings
-from rankmuster.model.benchmark import BenchmarkRun, HistoryRun, Profile
 from rankmuster.model.admission import AdmissionRecord
+from rankmuster.model.benchmark import BenchmarkRun, HistoryRun, Profile
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.history import ClassHistory
 from rankmuster.model.node_path import NodePath
@@ -35,7 +35,7 @@ class Plan:
     profile: Profile
     runs: int = 1
     retests: int = 2
-    judging: JudgeSettings = JudgeSettings()
+    judging: JudgeSettings = field(default_factory=JudgeSettings)
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -47,7 +47,7 @@ class Sources:
     facts: Callable[[], NodeFacts]
     measure: Measure
     now: Callable[[], float]
-    past: Past = NoPast()
+    past: Past = field(default_factory=NoPast)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,103 @@
+"""Whom a node is compared with: its own class, else kin (other settings), else the limits of its hardware.
+
+The own class is taken as soon as it suffices for one regime; kin only where it suffices for none, and a floor where
+neither does: a result must not be judged by the more lenient of two histories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rankmuster.admission.past import Past
+from rankmuster.admission.plan import Plan
+from rankmuster.baseline.floors import FloorInput
+from rankmuster.baseline.judge import judge
+from rankmuster.model.benchmark import AlgorithmChoice, BenchmarkRun
+from rankmuster.model.fingerprint import Fingerprint
+from rankmuster.model.history import ClassHistory
+from rankmuster.model.judgement import RegimeJudgement, Standing
+from rankmuster.model.unknown import Unknown
+
+CLASS, KIN, FLOOR, NONE = "class", "kin", "floor", "none"
+"""`AdmissionRecord.kinship`."""
+
+MOST_KIN = 4
+"""Kin classes asked, those with most runs first: each costs one question to the history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """`settings`: of the kin class that was compared with, {} otherwise. `why`: notes for the record."""
+
+    judgements: tuple[RegimeJudgement, ...]
+    kinship: str
+    class_hash: str | None = None
+    history: ClassHistory | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    why: tuple[str, ...] = ()
+
+    @property
+    def choices(self) -> Sequence[Sequence[AlgorithmChoice]]:
+        """What NCCL chose in the runs compared with, run by run."""
+        return self.history.choices if self.history is not None else ()
+
+    @property
+    def against(self) -> str:
+        """In words, for messages."""
+        if self.kinship == FLOOR:
+            return "the limits of its hardware"
+        if self.history is None or self.kinship == NONE:
+            return "nothing"
+        nodes = len(set(self.history.nodes))
+        whose = "its class" if self.kinship == CLASS else "kin (other settings)"
+        return f"{whose}, {self.history.total} runs of {nodes} node(s)"
+
+
+def compare(
+    runs: Sequence[BenchmarkRun], fingerprint: Fingerprint, plan: Plan, past: Past, floor: FloorInput | None
+) -> Compared:
+    """Judges the runs. Raises what the history raises."""
+    profile, why = plan.profile.key, []
+    own = fingerprint.class_hash
+    if isinstance(own, Unknown):
+        why.append(f"no history applies: the node's class is not known ({own.reason})")
+    else:
+        history = past.history(own, profile)
+        if history is not None and history.total:
+            judged = judge(runs, history, settings=plan.judging, floor=floor)
+            if _says_something(judged):
+                return Compared(judged, CLASS, own, history, {}, tuple(why))
+            why.append(f"its class has {history.total} run(s) of this profile, too few to judge by")
+        else:
+            why.append("its class has no run of this profile")
+    kin = fingerprint.kin_hash
+    if not isinstance(kin, Unknown):
+        for candidate in list(past.kin(kin, profile))[:MOST_KIN]:
+            if candidate.class_hash == own:
+                continue
+            history = past.history(candidate.class_hash, profile)
+            judged = judge(runs, history, settings=plan.judging, floor=floor) if history is not None else ()
+            if _says_something(judged):
+                why.append("compared with kin: the same hardware and software with other settings")
+                return Compared(judged, KIN, candidate.class_hash, history, candidate.settings, tuple(why))
+    judged = judge(runs, None, settings=plan.judging, floor=floor)
+    floors = any(judgement.floor for judgement in judged)
+    return Compared(judged, FLOOR if floors else NONE, None, None, {}, tuple(why))
+
+
+def _says_something(judged: Sequence[RegimeJudgement]) -> bool:
+    """Whether a history decided any regime that may refuse (any regime, where none may)."""
+    refusing = [judgement for judgement in judged if judgement.can_refuse] or list(judged)
+    return any(judgement.standing is not Standing.TOO_LITTLE and not judgement.floor for judgement in refusing)
+
+
+def differing_settings(fingerprint: Fingerprint, other: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    """Setting -> (here, there) of those known to differ; None is unset."""
+    mine = {name: None if isinstance(value, Unknown) else str(value) for name, value in fingerprint.settings.items()}
+    unknown = {name for name, value in fingerprint.settings.items() if isinstance(value, Unknown)}
+    return {
+        name: (mine.get(name), other.get(name))
+        for name in sorted(mine.keys() | other.keys())
+        if name not in unknown and mine.get(name) != other.get(name)
+    }

@@ -1,0 +1,45 @@
+"""Whether the values were right: a fast wrong answer is worse than none, and one that was not checked is no pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rankmuster.admission.gathering import MOST_NAMED
+from rankmuster.admission.sizes import size_text
+from rankmuster.model.admission import Check, CheckGroup, CheckState
+from rankmuster.model.benchmark import BenchmarkRun, Operation, RunState
+
+
+def correctness_checks(runs: Sequence[BenchmarkRun]) -> list[Check]:
+    """Over all runs, by operation. Nothing measured: nothing said (the benchmark's own check says that)."""
+    group, name = CheckGroup.CORRECTNESS, "values"
+    by_operation: dict[Operation, list[tuple[int, int | None]]] = {}
+    for run in runs:
+        for row in run.measurements:
+            by_operation.setdefault(row.cell.operation, []).append((row.cell.size_bytes, row.wrong))
+    checks = []
+    for operation, rows in by_operation.items():
+        wrong = sorted({size for size, count in rows if count})
+        unchecked = sorted({size for size, count in rows if count is None})
+        if wrong:
+            total = sum(count or 0 for _, count in rows)
+            words = f"{total} wrong values of {operation.value} at {_some(wrong)}"
+            advice = "take the node out: look for ACS, an IOMMU that translates, and memory errors"
+            checks.append(Check(name, group, CheckState.FAIL, operation.value, words, advice, required=True))
+        elif unchecked:
+            words = f"the values of {operation.value} at {_some(unchecked)} were not checked"
+            advice = "measure with checks on (nccl-tests: -c 1)"
+            checks.append(Check(name, group, CheckState.UNKNOWN, operation.value, words, advice, required=True))
+        else:
+            words = f"all values right at {len({size for size, _ in rows})} sizes"
+            checks.append(Check(name, group, CheckState.PASS, operation.value, words, required=True))
+    said = [run for run in runs if run.state is RunState.WRONG]
+    if said and not any(check.state is CheckState.FAIL for check in checks):
+        words = said[0].reason or "the benchmark found wrong values"
+        checks.append(Check(name, group, CheckState.FAIL, "the node", words, required=True))
+    return checks
+
+
+def _some(sizes: Sequence[int]) -> str:
+    more = len(sizes) - MOST_NAMED
+    return ", ".join(map(size_text, sizes[:MOST_NAMED])) + (f" and {more} more sizes" if more > 0 else "")

@@ -1,0 +1,77 @@
+"""Clocks: what holds a GPU back while it works, and whether the driver stays loaded between jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rankmuster.admission.facts import UnderLoad
+from rankmuster.admission.gathering import Answer, gathered
+from rankmuster.admission.gpu_words import Said, subject
+from rankmuster.model.admission import Check, CheckGroup, CheckState
+from rankmuster.model.node_path import GpuPath
+
+HARDWARE_REASONS = {0x8: "HW slowdown", 0x40: "HW thermal slowdown", 0x80: "HW power brake slowdown"}
+"""Bits of NVML's clock event reasons (nvml.h) that no software asked for: heat, or a power supply that gives up. A
+software power cap (0x4) is how a GPU works at full load."""
+
+SOFTWARE_THERMAL = 0x20
+"""The driver lowers the clock for heat: worth a word, the cooling is at its limit."""
+
+_COOLING = "look at the node's cooling and power supplies, then admit again"
+_SECTIONS = ("clocks event reasons / ", "clocks throttle reasons / ")
+"""The second is what R530 and older call it. The XML repeats the section in each key."""
+
+
+def clock_checks(gpus: Sequence[GpuPath], load: Mapping[int, UnderLoad]) -> list[Check]:
+    """`load`: the reasons seen while the benchmark ran; without it those of the moment at which the GPU was asked."""
+    watched = any(seen.clock_reasons is not None for seen in load.values())
+    return [
+        *gathered(
+            "clocks",
+            CheckGroup.HARDWARE,
+            [_clocks(gpu, load.get(gpu.index)) for gpu in gpus],
+            kind="GPUs",
+            well="clocks not held back by heat or power" + (" under load" if watched else " (seen idle)"),
+        ),
+        *gathered(
+            "persistence",
+            CheckGroup.HARDWARE,
+            [answer for gpu in gpus if (answer := _persistence(gpu)) is not None],
+            kind="GPUs",
+            well="the driver stays loaded (persistence mode)",
+        ),
+    ]
+
+
+def _clocks(gpu: GpuPath, load: UnderLoad | None) -> Answer:
+    reasons = load.clock_reasons if load is not None else None
+    if reasons is not None:
+        held = [name for bit, name in HARDWARE_REASONS.items() if reasons & bit]
+        if held:
+            words = f"clocks held back under load: {', '.join(held)}"
+            return Answer(subject(gpu), CheckState.FAIL, words, _COOLING)
+        if reasons & SOFTWARE_THERMAL:
+            words = "clocks lowered by the driver for heat under load"
+            return Answer(subject(gpu), CheckState.WARN, words, _COOLING)
+        return Answer(subject(gpu), CheckState.PASS, "")
+    told = [(key, value) for section in _SECTIONS for key, value in Said.of(gpu).below(section)]
+    if not told:
+        return Answer(subject(gpu), CheckState.UNKNOWN, "what holds its clocks back could not be read")
+    active = [
+        name
+        for name in HARDWARE_REASONS.values()
+        if any(key.endswith(name.lower()) and value.lower() == "active" for key, value in told)
+    ]
+    if active:
+        return Answer(subject(gpu), CheckState.FAIL, f"clocks held back: {', '.join(active)}", _COOLING)
+    return Answer(subject(gpu), CheckState.PASS, "")
+
+
+def _persistence(gpu: GpuPath) -> Answer | None:
+    mode = Said.of(gpu).word("persistence mode")
+    if mode is None:
+        return None
+    if mode.lower() == "enabled":
+        return Answer(subject(gpu), CheckState.PASS, "")
+    words = "persistence mode is off: the driver unloads between jobs, and error counters start again"
+    return Answer(subject(gpu), CheckState.WARN, words, "run nvidia-persistenced, or nvidia-smi -pm 1")

@@ -1,0 +1,50 @@
+"""What the judgements of the profile's regimes say, as checks: each regime apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rankmuster.model.admission import Check, CheckGroup, CheckState
+from rankmuster.model.judgement import RegimeJudgement, Standing
+
+_STATES = {
+    Standing.WITHIN: CheckState.PASS,
+    Standing.BELOW: CheckState.FAIL,
+    Standing.BORDERLINE: CheckState.UNKNOWN,
+    Standing.TOO_LITTLE: CheckState.UNKNOWN,
+    Standing.ABOVE: CheckState.UNKNOWN,
+}
+
+
+def regime_name(judgement: RegimeJudgement) -> str:
+    """`all_reduce, plateau`, with how it was launched and placed where that is not the usual way."""
+    graph = ", CUDA graph" if judgement.graph else ""
+    placed = ", in place" if judgement.in_place else ""
+    return f"{judgement.operation.value}{graph}{placed}, {judgement.regime.value}"
+
+
+def profile_checks(judgements: Sequence[RegimeJudgement], against: str) -> list[Check]:
+    """`against`: what was compared with, in words ("its class, 40 runs of 12 nodes").
+
+    A regime that may not refuse (latency) warns where others would fail.
+    """
+    checks = []
+    for judgement in judgements:
+        state = _STATES[judgement.standing]
+        if not judgement.can_refuse and state is CheckState.FAIL:
+            state = CheckState.WARN
+        words = judgement.reason or f"{judgement.standing.value} against {against}"
+        evidence = (judgement.method,) if judgement.method else ()
+        checks.append(
+            Check(
+                "regime",
+                CheckGroup.PROFILE,
+                state,
+                regime_name(judgement),
+                words,
+                "",
+                evidence,
+                required=judgement.can_refuse,
+            )
+        )
+    return checks

@@ -1,0 +1,44 @@
+"""Which Xids of this boot refuse a node, which are only said, and why: NVIDIA's action and what is left of the GPU.
+
+The rule: what the catalogue leaves with a reset, a reboot, no NVLink or a lost GPU refuses until the next boot; what
+one program did to itself does not. Vendors differ (Azure refuses on 63 and 92, which NVIDIA says to ignore; AWS reboots
+on 168); where they do, NVIDIA's catalogue (2025-10) decides, and the rows that it leaves open are named below.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from rankmuster.model.kernel import GpuAfter, Xid
+
+
+class XidVerdict(str, Enum):
+    REFUSE = "refuse"
+    SAY = "say"  # worth a warning
+    NOTHING = "nothing"
+
+
+REFUSED_AFTER = frozenset({GpuAfter.RESET, GpuAfter.LOST, GpuAfter.NO_NVLINK, GpuAfter.UNUSABLE})
+
+OPEN_AND_REFUSED = frozenset({48, 54, 61, 151, 167, 168, 169, 171, 172, 173, 175})
+"""What is left of the GPU is not said by the catalogue. 48, 171, 172: uncorrectable memory error without the companion
+that says it was contained. 54: a power cable. 61, 167, 169, 173, 175: parts of the GPU that do not come back. 151:
+restart the VM. 168: less memory than it should have (AWS reboots)."""
+
+NO_FAULT = frozenset({*range(162, 166)})
+"""Power smoothing: information."""
+
+NVLINK5 = frozenset(range(144, 151))
+"""Where a line of these was not decoded, its own word Fatal decides."""
+
+
+def verdict(xid: Xid) -> XidVerdict:
+    """What one line means for the admission. A secondary one (45 after anything, 154, 43 after 13) refuses nobody:
+    the line that it follows does."""
+    if xid.secondary or xid.code in NO_FAULT:
+        return XidVerdict.NOTHING
+    if xid.after in REFUSED_AFTER or (xid.after is GpuAfter.UNKNOWN and xid.code in OPEN_AND_REFUSED):
+        return XidVerdict.REFUSE
+    if xid.code in NVLINK5 and xid.after is GpuAfter.UNKNOWN and xid.fatal is not False:
+        return XidVerdict.REFUSE
+    return XidVerdict.SAY
