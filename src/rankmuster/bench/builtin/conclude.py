@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rankmuster.bench.builtin.heard import Heard, Plain, RankHeard
-from rankmuster.bench.builtin.nccl_view import NcclView
+from rankmuster.bench.nccl_view import view_of_log
 from rankmuster.model.benchmark import BenchmarkRank, BenchmarkRun, Cell, Measurement, Operation, RunState, Spread
 from rankmuster.model.ranks_text import ranks_text
 
@@ -20,6 +20,7 @@ differ by a few percent (vendors warn at 3.5 % and fail at 7 %, facts of Azure's
 it cost a third or more."""
 
 MOST_NAMED = 8
+MOST_WARNINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +47,25 @@ class Run:
     command: tuple[str, ...]
 
 
-def conclude(heard: Heard, ended: Ended, run: Run, view: NcclView, contention: str, contended: bool) -> BenchmarkRun:
-    """`contention`: in words, empty where there is nothing to say of it."""
+def conclude(
+    heard: Heard, ended: Ended, run: Run, *, chosen: Heard | None = None, contention: str = "", contended: bool = False
+) -> BenchmarkRun:
+    """`chosen`: what the ranks of the start for NCCL's choices said. `contention`: in words, empty where there is
+    nothing to say of it."""
     rows = [row for row in (_measurement(row, run.ranks) for row in heard.rows) if row is not None]
     state, reason = _state(heard, ended, run, rows, contended, contention)
     notes = [reason, *heard.left_out, *slow_gpus(heard)]
     if contention and contention not in reason:
         notes.append(contention)
-    notes += [f"NCCL warned: {text}" for text in view.warnings[:3]]
+    notes += _warnings(heard)
+    log = _log(heard) + (_log(chosen) if chosen is not None else b"")
+    view = view_of_log(log, "the ranks' NCCL logs")
     first = heard.ranks.get(0, RankHeard())
     return BenchmarkRun(
         source=run.source,
         tool=TOOL,
         tool_version=f"{TOOL_VERSION}+torch{first.torch}" if first.torch else TOOL_VERSION,
-        nccl_version=_text(first.device.get("nccl")) or view.version,
+        nccl_version=_text(first.device.get("nccl")) or view.nccl_version,
         started_at=run.started_at,
         state=state,
         reason="; ".join(note for note in notes if note),
@@ -94,7 +100,9 @@ def _state(
         return RunState.INCOMPLETE, "nothing of the profile can be measured here"
     wrong = [row for row in rows if row.wrong]
     if wrong:
-        named = ", ".join(f"{row.cell.operation.value} of {row.cell.size_bytes} bytes ({row.wrong})" for row in wrong[:3])
+        named = ", ".join(
+            f"{row.cell.operation.value} of {row.cell.size_bytes} bytes ({row.wrong})" for row in wrong[:3]
+        )
         more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         return RunState.WRONG, f"wrong elements in {named}{more}"
     if contended:
@@ -210,6 +218,17 @@ def _rank(number: int, rank: RankHeard) -> BenchmarkRank:
         matmul_us=_number(rank.probe.get("matmul_us")),
         copy_us=_number(rank.probe.get("copy_us")),
     )
+
+
+def _log(heard: Heard) -> bytes:
+    return "".join(f"{line}\n" for rank in heard.ranks.values() for line in rank.lines).encode()
+
+
+def _warnings(heard: Heard) -> list[str]:
+    """NCCL's own, each once."""
+    lines = [line for rank in heard.ranks.values() for line in rank.lines if "NCCL WARN " in line]
+    texts = dict.fromkeys(line.partition("NCCL WARN ")[2].strip()[:200] for line in lines)
+    return [f"NCCL warned: {text}" for text in list(texts)[:MOST_WARNINGS]]
 
 
 def _all_done(heard: Heard, ranks: int) -> bool:

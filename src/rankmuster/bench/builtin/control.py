@@ -39,9 +39,7 @@ def place_of(environment: Mapping[str, str]) -> Place:
     for launcher, rank, ranks, local in _NAMES:
         numbers = [environment.get(name, "") for name in (rank, ranks, local)]
         if numbers[0].isdigit() and numbers[1].isdigit() and int(numbers[0]) < int(numbers[1]):
-            return Place(
-                int(numbers[0]), int(numbers[1]), int(numbers[2]) if numbers[2].isdigit() else None, launcher
-            )
+            return Place(int(numbers[0]), int(numbers[1]), int(numbers[2]) if numbers[2].isdigit() else None, launcher)
     tried = ", ".join(f"{rank}/{ranks}" for _, rank, ranks, _ in _NAMES)
     raise ValueError(f"no launcher says which rank this process is (looked for {tried})")
 
@@ -120,6 +118,4 @@ def tcp_store(environment: Mapping[str, str], rank: int, ranks: int, seconds: fl
     host, port = address_of(environment)
     # torchrun's agent may serve a store at that very port already; its ranks then are clients, rank 0 too.
     served = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    return dist.TCPStore(
-        host, port, None, rank == 0 and not served, timedelta(seconds=seconds), wait_for_workers=False
-    )
+    return dist.TCPStore(host, port, None, rank == 0 and not served, timedelta(seconds=seconds), wait_for_workers=False)

@@ -18,22 +18,8 @@ FIXED = {
     "PYTHONNOUSERSITE": "1",  # a person's own packages are not the node's
 }
 
-SHOWN = ("NCCL_", "CUDA_")
-_SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH")
-
 
 def stripped(here: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, str]:
     """The environment of a rank; what was asked for wins."""
     needed = {name: here[name] for name in NEEDED if name in here}
     return {**needed, **FIXED, **asked}
-
-
-def shown(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """NCCL_* and CUDA_* values by name, without any that may be a secret: what a result may keep."""
-    return tuple(
-        sorted(
-            (name, value)
-            for name, value in environment.items()
-            if name.startswith(SHOWN) and not any(word in name.upper() for word in _SECRET)
-        )
-    )

@@ -30,9 +30,7 @@ class Group(Protocol):
         """
         ...
 
-    def ready(
-        self, operation: Operation, send: Any, recv: Any, layout: Layout, dtype: str
-    ) -> Callable[[], None]:
+    def ready(self, operation: Operation, send: Any, recv: Any, layout: Layout, dtype: str) -> Callable[[], None]:
         """A call that enqueues the operation on these tensors (one-dimensional, contiguous), ready to be repeated."""
         ...
 

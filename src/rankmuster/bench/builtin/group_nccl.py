@@ -45,10 +45,12 @@ class NcclGroup:
             return self._nccl.bound("ncclReduce", source, target, count, kind, total, root, *end)
         if operation is Operation.SEND_RECV:
             following, before = next_and_previous(self.rank, self.ranks)
-            return self._grouped([
-                self._nccl.bound("ncclSend", source, count, kind, ctypes.c_int(following), *end),
-                self._nccl.bound("ncclRecv", target, count, kind, ctypes.c_int(before), *end),
-            ])
+            return self._grouped(
+                [
+                    self._nccl.bound("ncclSend", source, count, kind, ctypes.c_int(following), *end),
+                    self._nccl.bound("ncclRecv", target, count, kind, ctypes.c_int(before), *end),
+                ]
+            )
         if self._nccl.has("ncclAlltoAll"):  # since 2.28; one call instead of a pair per rank
             return self._nccl.bound("ncclAlltoAll", source, target, count, kind, *end)
         return self._grouped(self._exchanges(send, recv, layout, count, kind))

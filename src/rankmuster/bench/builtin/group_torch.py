@@ -45,10 +45,12 @@ class TorchGroup:
         following, before = next_and_previous(self.rank, self.ranks)
 
         def exchange() -> None:
-            works = dist.batch_isend_irecv([
-                dist.P2POp(dist.isend, send, following),
-                dist.P2POp(dist.irecv, recv, before),
-            ])
+            works = dist.batch_isend_irecv(
+                [
+                    dist.P2POp(dist.isend, send, following),
+                    dist.P2POp(dist.irecv, recv, before),
+                ]
+            )
             for work in works:
                 work.wait()
 

@@ -19,7 +19,10 @@ MOST_LINES = 2_000  # of one rank; 64 sizes of seven operations are 450
 MOST_READ = 64 << 20  # bytes of a log
 _LINE = 1_000  # characters
 
-_WANTED = re.compile(r" -> (?:Algo|Kernel|cudaMemcpy)|\bcoll channels\b|NCCL version|NCCL WARN|Init COMPLETE")
+_WANTED = re.compile(
+    r" -> (?:Algo|Kernel|cudaMemcpy)|\bcoll channels\b|NCCL version|NCCL WARN|Init COMPLETE| Pattern \d|Using network"
+    r"| NCCL_\w+ set "
+)
 _VIA = re.compile(r" via (\S+)")
 
 

@@ -37,9 +37,7 @@ class Orders:
     def arguments(self) -> list[str]:
         """For the command line; all of it, in a form that any shell quotes well."""
         given = asdict(self)
-        given["profile"]["steps"] = [
-            asdict(step) | {"operation": step.operation.value} for step in self.profile.steps
-        ]
+        given["profile"]["steps"] = [asdict(step) | {"operation": step.operation.value} for step in self.profile.steps]
         shown = {name: value for name, value in given.items() if value is not None and value is not False}
         return ["--orders", json.dumps(shown, separators=(",", ":"), sort_keys=True)]
 

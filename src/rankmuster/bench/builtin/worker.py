@@ -63,8 +63,14 @@ def _place(orders: Orders, environment: MutableMapping[str, str]) -> Place:
 
 
 def _work(orders: Orders, place: Place, speaker: Speaker, folder: str) -> None:
-    speaker.say("started", host=socket.gethostname(), pid=os.getpid(), ranks=place.ranks, launcher=place.launcher,
-        python=platform.python_version())
+    speaker.say(
+        "started",
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        ranks=place.ranks,
+        launcher=place.launcher,
+        python=platform.python_version(),
+    )
     import torch
 
     speaker.say("torch", version=torch.__version__)
