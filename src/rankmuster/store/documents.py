@@ -35,6 +35,8 @@ def put_fingerprint(connection: Connection, fingerprint: Fingerprint, document: 
         kin_hash=_known(fingerprint.kin_hash),
         topology_hash=_known(fingerprint.topology_hash),
         document=document,
+        gpu_model=_known(fingerprint.gpu_model),
+        gpu_count=fingerprint.gpu_count if isinstance(fingerprint.gpu_count, int) else None,
     )
     _define_class(connection, fingerprint)
     return put_stored_fingerprint(connection, stored)
@@ -51,6 +53,8 @@ def put_stored_fingerprint(connection: Connection, stored: StoredFingerprint) ->
         "class_hash": stored.class_hash,
         "kin_hash": stored.kin_hash,
         "topology_hash": stored.topology_hash,
+        "gpu_model": stored.gpu_model,
+        "gpu_count": stored.gpu_count,
         "document": stored.document,
     }
     new = connection.execute(insert_new(connection, fingerprint_table).returning(fingerprint_table.c.id), row).first()
@@ -76,7 +80,7 @@ def read_fingerprints(
     """Fingerprints, oldest first. `node`: a node hash or a host; `at`: not taken later."""
     table = fingerprint_table.c
     columns = (table.host, table.taken_at, table.node_hash, table.class_hash, table.kin_hash, table.topology_hash)
-    query = select(*columns, table.document)
+    query = select(*columns, table.document, table.gpu_model, table.gpu_count)
     if node is not None:
         query = query.where(or_(table.node_hash == node, table.host == node))
     if class_hash is not None:
@@ -87,7 +91,19 @@ def read_fingerprints(
         query = query.order_by(table.taken_at.desc(), table.id.desc()).limit(1)
     else:
         query = query.order_by(table.taken_at, table.id)
-    return tuple(StoredFingerprint(*row[:6], bytes(row[6])) for row in connection.execute(query))
+    return tuple(StoredFingerprint(*row[:6], bytes(row[6]), row[7], row[8]) for row in connection.execute(query))
+
+
+def count_topologies(connection: Connection, gpu_model: str, gpu_count: int) -> dict[str, int]:
+    """See `History.topologies`."""
+    table = fingerprint_table.c
+    query = (
+        select(table.topology_hash, func.count(table.node_hash.distinct()))
+        .where(table.gpu_model == gpu_model, table.gpu_count == gpu_count)
+        .where(table.topology_hash.is_not(None), table.node_hash.is_not(None))
+        .group_by(table.topology_hash)
+    )
+    return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def put_admission(connection: Connection, record: AdmissionRecord, document: bytes) -> bool:

@@ -165,6 +165,11 @@ class History:
         with self.reading("reading fingerprints") as connection:
             return documents.read_fingerprints(connection, node=node, class_hash=class_hash)
 
+    def topologies(self, gpu_model: str, gpu_count: int) -> dict[str, int]:
+        """Topology hash -> how many nodes with this GPU model and count have, or had, it."""
+        with self.reading("reading fingerprints") as connection:
+            return documents.count_topologies(connection, gpu_model, gpu_count)
+
     def put_admission(self, record: AdmissionRecord, document: bytes) -> bool:
         """Stores a record with its JSON `document`, by its hash. False: stored already. Raises Conflict."""
         with self.writing("storing an admission") as connection:

@@ -142,12 +142,19 @@ def _made(connection: Connection, rows: Sequence[Any]) -> list[HistoryRun]:
     values = _values(connection, [row[0] for row in rows])
     return [
         HistoryRun(
-            *row[1:9],
-            RunState(row[9]),
-            row[10],
-            tuple(settings_of(row[11]).items()),
-            choices_of(row[12]),
-            tuple(values.get(row[0], ())),
+            record=row[1],
+            class_hash=row[2],
+            kin_hash=row[3],
+            node_hash=row[4],
+            host=row[5],
+            profile=row[6],
+            tool=row[7],
+            started_at=row[8],
+            state=RunState(row[9]),
+            reason=row[10],
+            settings=tuple(settings_of(row[11]).items()),
+            choices=choices_of(row[12]),
+            values=tuple(values.get(row[0], ())),
         )
         for row in rows
     ]

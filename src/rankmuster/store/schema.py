@@ -138,9 +138,12 @@ fingerprint_table = Table(
     Column("class_hash", Text),
     Column("kin_hash", Text),
     Column("topology_hash", Text),
+    Column("gpu_model", Text),
+    Column("gpu_count", Integer),
     Column("document", LargeBinary, nullable=False),
     Index("rankmuster_fingerprint_of_node", "node_hash", "taken_at"),
     Index("rankmuster_fingerprint_of_host", "host", "taken_at"),
+    Index("rankmuster_fingerprint_by_gpu", "gpu_model", "gpu_count"),
 )
 
 admission_table = Table(  # since version 0002

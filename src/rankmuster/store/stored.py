@@ -28,6 +28,8 @@ class StoredFingerprint:
     kin_hash: str | None
     topology_hash: str | None
     document: bytes
+    gpu_model: str | None = None
+    gpu_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

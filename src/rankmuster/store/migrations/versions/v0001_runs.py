@@ -112,8 +112,10 @@ def _about_classes_and_nodes() -> None:
         sa.Column("identity", sa.Text, nullable=False, unique=True),
         sa.Column("host", sa.Text),
         sa.Column("taken_at", sa.Double, nullable=False),
-        *(sa.Column(name, sa.Text) for name in ("node_hash", "class_hash", "kin_hash", "topology_hash")),
+        *(sa.Column(name, sa.Text) for name in ("node_hash", "class_hash", "kin_hash", "topology_hash", "gpu_model")),
+        sa.Column("gpu_count", sa.Integer),
         sa.Column("document", sa.LargeBinary, nullable=False),
     )
     op.create_index("rankmuster_fingerprint_of_node", "rankmuster_fingerprint", ["node_hash", "taken_at"])
     op.create_index("rankmuster_fingerprint_of_host", "rankmuster_fingerprint", ["host", "taken_at"])
+    op.create_index("rankmuster_fingerprint_by_gpu", "rankmuster_fingerprint", ["gpu_model", "gpu_count"])
