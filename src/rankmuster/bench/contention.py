@@ -1,9 +1,9 @@
 """Whether something else worked on the GPUs while a benchmark ran, as NVML lists processes and utilisation.
 
-Before the first of the benchmark's processes starts and after the last has ended, every process on its GPUs is another's;
-between, every one that is not its own. NVML gives host pids: in a container its own processes go by other numbers, and
-then they can only be counted, one per rank and GPU. Where NVML shows no processes at all, as in some sandboxes, what is
-left is the utilisation of a GPU before and after, and this is said.
+Before the first of the benchmark's processes starts and after the last has ended, every process on its GPUs is
+another's; between, every one that is not its own. NVML gives host pids: in a container its own processes go by other
+numbers, and then they can only be counted, one per rank and GPU. Where NVML shows no processes at all, as in some
+sandboxes, what is left is the utilisation of a GPU before and after, and this is said.
 """
 
 from __future__ import annotations

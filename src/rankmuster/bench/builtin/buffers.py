@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rankmuster.bench.builtin import patterns
+from rankmuster.bench.builtin import lazy, patterns
 from rankmuster.bench.builtin.group import ROOT
 from rankmuster.bench.builtin.layout import Layout
 from rankmuster.model.benchmark import Operation
@@ -17,7 +17,7 @@ SUMMED = frozenset({Operation.ALL_REDUCE, Operation.REDUCE, Operation.REDUCE_SCA
 
 def torch_dtype(name: str) -> Any:
     """torch's dtype for nccl-tests' name of it."""
-    import torch
+    torch = lazy.torch()
 
     names = {
         "half": "float16",
@@ -36,7 +36,7 @@ class Arena:
     """
 
     def __init__(self, elements: int, dtype: str, device: Any) -> None:
-        import torch
+        torch = lazy.torch()
 
         self.dtype, self.elements = dtype, elements
         self.send = torch.zeros(elements, dtype=torch_dtype(dtype), device=device)
@@ -85,7 +85,7 @@ class Slots:
 
     def wrong(self) -> int:
         """How many elements of this rank's result at the first place are not what they must be."""
-        import torch
+        torch = lazy.torch()
 
         if self._operation is Operation.REDUCE and self._rank != ROOT:
             return 0
@@ -109,7 +109,7 @@ class Slots:
 
     def _origin(self, place: Any) -> tuple[Any, Any]:
         """Which source's element stands at a place of the result, and its index there."""
-        import torch
+        torch = lazy.torch()
 
         part, operation, zero = self._layout.count, self._operation, torch.zeros_like(place)
         if operation is Operation.REDUCE_SCATTER:
@@ -127,7 +127,7 @@ class Slots:
         return ((index & patterns.HASH_MASK) * patterns.HASH_FACTOR >> patterns.HASH_SHIFT) % self._pattern.modulus
 
     def _write(self, tensor: Any, values: tuple[int, ...]) -> None:
-        import torch
+        torch = lazy.torch()
 
         table = torch.tensor(values, dtype=torch.float32, device=tensor.device)
         for start in range(0, tensor.numel(), CHUNK):

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from rankmuster.bench.builtin import lazy
+
 Call = Callable[[], None]
 
 GRAPH_REPLAYS = 2
@@ -79,13 +81,13 @@ class CudaTimer:
         self._stream.synchronize()
 
     def _event(self) -> Any:
-        import torch
+        torch = lazy.torch()
 
         return torch.cuda.Event(enable_timing=True)
 
     def _captured(self, calls: Sequence[Call]) -> Any:
         """A graph of the calls. Other threads of the process (a watchdog) may call CUDA meanwhile."""
-        import torch
+        torch = lazy.torch()
 
         graph = torch.cuda.CUDAGraph()
         graph.capture_begin(capture_error_mode="thread_local")

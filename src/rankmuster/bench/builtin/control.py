@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from rankmuster.bench.builtin import lazy
+
 DEFAULT_PORT = 29_500  # torch's own, where the launcher names none
 
 
@@ -99,21 +101,20 @@ class Control:
         return found
 
     def _taken(self, key: str) -> Any:
-        value = json.loads(self.store.get(key))
-        return value
+        return json.loads(self.store.get(key))
 
 
 def file_store(path: str, ranks: int, seconds: float) -> Any:
-    import torch.distributed as dist
+    dist = lazy.dist()
 
     store = dist.FileStore(path, ranks)
     store.set_timeout(timedelta(seconds=seconds))
     return store
 
 
-def tcp_store(environment: Mapping[str, str], rank: int, ranks: int, seconds: float) -> Any:
+def tcp_store(environment: Mapping[str, str], rank: int, seconds: float) -> Any:
     """Raises what torch raises where rank 0 cannot be reached in `seconds`, or its port is taken."""
-    import torch.distributed as dist
+    dist = lazy.dist()
 
     host, port = address_of(environment)
     # torchrun's agent may serve a store at that very port already; its ranks then are clients, rank 0 too.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from rankmuster.bench.builtin import lazy
 from rankmuster.bench.builtin.library import mapped
 
 _BUS_TEXT = 20  # cudaDeviceGetPCIBusId wants 13 characters and a NUL
@@ -12,7 +13,7 @@ _BUS_TEXT = 20  # cudaDeviceGetPCIBusId wants 13 characters and a NUL
 
 def names(index: int) -> dict[str, str | None]:
     """`model`, `uuid` and `bus_id` (`dddd:bb:dd`) of a CUDA device; None for what this torch and CUDA do not say."""
-    import torch
+    torch = lazy.torch()
 
     properties: Any = torch.cuda.get_device_properties(index)
     uuid = getattr(properties, "uuid", None)
@@ -25,9 +26,11 @@ def names(index: int) -> dict[str, str | None]:
 
 def _from_properties(properties: Any) -> str | None:
     parts = [getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device")]
-    if not all(isinstance(part, int) for part in parts):
+    numbers = [part for part in parts if isinstance(part, int)]
+    if len(numbers) < len(parts):
         return None
-    return "{:04x}:{:02x}:{:02x}".format(*parts)
+    domain, bus, device = numbers
+    return f"{domain:04x}:{bus:02x}:{device:02x}"
 
 
 def _from_runtime(index: int) -> str | None:

@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from rankmuster.bench.builtin import lazy
 from rankmuster.bench.builtin.group import NO_PLACE, ROOT, next_and_previous
 from rankmuster.bench.builtin.layout import Layout
 from rankmuster.bench.builtin.library import DATA_TYPES, SUM, Library
@@ -56,7 +57,7 @@ class NcclGroup:
         return self._grouped(self._exchanges(send, recv, layout, count, kind))
 
     def barrier(self) -> Callable[[], None]:
-        import torch
+        torch = lazy.torch()
 
         self._token = torch.zeros(1, dtype=torch.float32, device=self.device)
         one = Layout(1, 1, 1, 4)

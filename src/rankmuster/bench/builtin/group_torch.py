@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rankmuster.bench.builtin import lazy
 from rankmuster.bench.builtin.group import NO_PLACE, ROOT, next_and_previous
 from rankmuster.bench.builtin.layout import Layout
 from rankmuster.model.benchmark import Operation
@@ -16,7 +17,7 @@ class TorchGroup:
     """See `Group`. The process group must have been initialised; calls go to the current stream."""
 
     def __init__(self, backend: str, device: Any) -> None:
-        import torch.distributed as dist
+        dist = lazy.dist()
 
         self.backend = backend
         self.device = device
@@ -27,8 +28,8 @@ class TorchGroup:
             raise ValueError(f"{operation.value} has no in-place form")
         return in_place or operation in ALWAYS_IN_PLACE
 
-    def ready(self, operation: Operation, send: Any, recv: Any, layout: Layout, dtype: str) -> Callable[[], None]:
-        import torch.distributed as dist
+    def ready(self, operation: Operation, send: Any, recv: Any, layout: Layout, dtype: str) -> Callable[[], None]:  # noqa: ARG002  # the tensors say it
+        dist = lazy.dist()
 
         if operation is Operation.ALL_REDUCE:
             return lambda: _done(dist.all_reduce(recv))
@@ -57,8 +58,8 @@ class TorchGroup:
         return exchange
 
     def barrier(self) -> Callable[[], None]:
-        import torch
-        import torch.distributed as dist
+        torch = lazy.torch()
+        dist = lazy.dist()
 
         token = torch.zeros(1, dtype=torch.float32, device=self.device)
         return lambda: _done(dist.all_reduce(token))

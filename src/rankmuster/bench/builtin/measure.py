@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from rankmuster.bench.builtin.buffers import Arena, Slots
 from rankmuster.bench.builtin.clocks import Timer

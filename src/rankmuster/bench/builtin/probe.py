@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rankmuster.bench.builtin import lazy
+
 SIDE = 4096
 """Of the square bfloat16 matrices: 2 x 4096^3 = 0.14 TFLOP, some 0.2 ms on an H200; 100 MB in all."""
 
@@ -20,7 +22,7 @@ WARMUP = 100  # 20 ms: an idle GPU's clock needs some to rise
 
 def probe(stream: Any, device: Any) -> dict[str, float]:
     """Mean microseconds of one multiplication (`matmul_us`) and one copy (`copy_us`); empty where memory is short."""
-    import torch
+    torch = lazy.torch()
 
     try:
         left = torch.ones(SIDE, SIDE, dtype=torch.bfloat16, device=device)
@@ -29,17 +31,14 @@ def probe(stream: Any, device: Any) -> dict[str, float]:
         target = torch.empty_like(source)
     except torch.cuda.OutOfMemoryError:
         return {}
-    found = {
+    return {
         "matmul_us": _mean(stream, lambda: torch.matmul(left, right, out=product)),
         "copy_us": _mean(stream, lambda: target.copy_(source)),
     }
-    del left, right, product, source, target
-    torch.cuda.empty_cache()
-    return found
 
 
 def _mean(stream: Any, work: Any) -> float:
-    import torch
+    torch = lazy.torch()
 
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     for _ in range(WARMUP):

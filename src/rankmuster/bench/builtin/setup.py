@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from rankmuster.bench.builtin import lazy
 from rankmuster.bench.builtin.clocks import CudaTimer, Timer, WallTimer
 from rankmuster.bench.builtin.control import Control, Place
 from rankmuster.bench.builtin.device import names
@@ -35,7 +36,7 @@ class Ready:
 
 def set_up(backend: str, control: Control, place: Place, store: Any, speaker: Speaker, seconds: float) -> Ready:
     """Connects this rank to the others. Raises what the backend raises, and ValueError for too few GPUs."""
-    import torch
+    torch = lazy.torch()
 
     if backend == "gloo":
         _join("gloo", control, store, seconds, None)
@@ -86,7 +87,7 @@ def _device(place: Place) -> int:
 
     Raises ValueError where there are fewer GPUs than ranks: two ranks on one GPU measure nothing.
     """
-    import torch
+    torch = lazy.torch()
 
     count = torch.cuda.device_count()
     local = place.local_rank if place.local_rank is not None else place.rank % max(count, 1)
@@ -98,7 +99,7 @@ def _device(place: Place) -> int:
 
 
 def _join(backend: str, control: Control, store: Any, seconds: float, device: Any) -> None:
-    import torch.distributed as dist
+    dist = lazy.dist()
 
     options = {} if device is None else {"device_id": device}
     dist.init_process_group(

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import MutableMapping, Sequence
 from typing import Any
 
-from rankmuster.bench.builtin import logs
+from rankmuster.bench.builtin import lazy, logs
 from rankmuster.bench.builtin.control import Control, Place, file_store, place_of, tcp_store
 from rankmuster.bench.builtin.frames import Speaker
 from rankmuster.bench.builtin.measure import Measurer, Planned, Taken, plan
@@ -71,7 +71,7 @@ def _work(orders: Orders, place: Place, speaker: Speaker, folder: str) -> None:
         launcher=place.launcher,
         python=platform.python_version(),
     )
-    import torch
+    torch = lazy.torch()
 
     speaker.say("torch", version=torch.__version__)
     speaker.say("at", cell=-1, doing="finding the other ranks")
@@ -79,8 +79,8 @@ def _work(orders: Orders, place: Place, speaker: Speaker, folder: str) -> None:
     if orders.store:
         store = file_store(orders.store, place.ranks, seconds)
     else:
-        store = tcp_store(os.environ, place.rank, place.ranks, seconds)
-    control = Control(torch.distributed.PrefixStore("rankmuster", store), place.rank, place.ranks)
+        store = tcp_store(os.environ, place.rank, seconds)
+    control = Control(lazy.dist().PrefixStore("rankmuster", store), place.rank, place.ranks)
     backend = orders.backend or ("nccl" if torch.cuda.is_available() else "gloo")
     from rankmuster.bench.builtin.setup import set_up  # after torch's import, which may take a minute
 
