@@ -1,4 +1,4 @@
-"""An admission's decision as metrics, for node_exporter's textfile collector on the node or where admissions are run."""
+"""An admission's decision as metrics, for node_exporter's textfile collector."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ OF_ADMISSION = (DECISION, ENDED, DURATION, CHECKS, RATIO, REFUSED_BELOW, STANDIN
 
 
 def fill_admission(registry: Registry, record: AdmissionRecord) -> None:
-    """Sets all of them for each node of the record; a further record of the same node and profile replaces it."""
+    """Sets all of them for each node of the record; a further record of the same node replaces it."""
     checks = Counter((one.group.value, one.state.value) for one in record.checks)
     standings = Counter(one.standing.value for one in record.judgements)
     with registry.together():

@@ -31,7 +31,7 @@ EXAMINED = _gauge("nodes_examined", "Nodes that were compared with their stored 
 NODES = _gauge("nodes", "Nodes that drifted, counted by the store where a whole class moved.", CLASS, _KIND, _SCOPE)
 CHANGE = _gauge(
     "change_ratio",
-    "The worst relative change of a node that drifted: -0.1 is a tenth slower or narrower. Absent where it is no number.",
+    "The worst relative change of a node that drifted: -0.1 is a tenth slower or narrower; absent where none is known.",
     HOST,
     _KIND,
 )

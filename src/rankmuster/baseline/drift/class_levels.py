@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rankmuster.baseline.changepoints import find_changes
-from rankmuster.baseline.drift.lanes import lane_of
 from rankmuster.baseline.drift.loss_findings import FASTER, STOP
 from rankmuster.baseline.drift.settings import DriftSettings
 from rankmuster.baseline.drift.words import day, many, percent, short
+from rankmuster.baseline.regimes import regime_of
 from rankmuster.model.drift import DriftFinding, DriftKind, DriftScope
 from rankmuster.model.history import ChangePoint, ChangeState, ClassHistory
 from rankmuster.model.judgement import Regime
@@ -67,7 +67,7 @@ def change_of(point: ChangePoint) -> float | None:
 
 def _finding(point: ChangePoint, slower: bool, steps: int) -> DriftFinding:
     change = change_of(point)
-    regime = None if point.cell is None else lane_of(point.cell).regime
+    regime = None if point.cell is None else regime_of(point.cell.size_bytes)
     what = "all of it" if point.cell is None else f"{point.cell.operation.value} of {point.cell.size_bytes:,} bytes"
     return DriftFinding(
         kind=DriftKind.LATENCY if regime is Regime.LATENCY else DriftKind.BANDWIDTH,
@@ -75,7 +75,7 @@ def _finding(point: ChangePoint, slower: bool, steps: int) -> DriftFinding:
         class_hash=point.class_hash,
         nodes=(),
         statement=(
-            f"class {short(point.class_hash)} as a whole is {'at another level' if change is None else percent(change)} "
+            f"class {short(point.class_hash)} as a whole is {percent(change or 0.0)} "
             f"since {day(point.at)}, seen on {many(point.nodes)}: {what}"
             + (f" (and {many(steps - 1, 'more step')})" if steps > 1 else "")
             + f", profile {point.profile}"

@@ -11,12 +11,12 @@ import numpy as np
 from rankmuster.baseline.drift.lanes import Lane, Runs
 from rankmuster.baseline.drift.noise import noise_of, robust_sd
 from rankmuster.baseline.drift.settings import LEAST_RUNS_AFTER, LEAST_RUNS_BEFORE, DriftSettings
+from rankmuster.baseline.thresholds import MEDIAN_VARIANCE
 from rankmuster.model.hardware import Floats
 from rankmuster.model.history import Ints
-from rankmuster.model.judgement import Regime
 
-MEDIAN_WIDER = math.sqrt(math.pi / 2)
-"""Standard error of a median by that of a mean, of normal data."""
+MEDIAN_WIDER = math.sqrt(MEDIAN_VARIANCE)
+"""Standard error of a median by that of a mean."""
 
 RUNS_COMPARED = 20
 """Newest runs of a node before a change, oldest ones after it: what lies further away tells of other things."""
@@ -93,7 +93,7 @@ def _crossing(
     error = math.sqrt((float(np.mean(variances)) + between) / len(values)) * (MEDIAN_WIDER if len(values) > 2 else 1.0)
     shift = float(np.median(values))
     z = shift / error if error > 0 else math.copysign(math.inf, shift) if shift else 0.0
-    least = settings.least_change_latency if lane.regime is Regime.LATENCY else settings.least_change
+    least = settings.least_change[lane.regime]
     bound = NormalDist().inv_cdf(1 - settings.false_alarms_per_look / (2 * tests))
     moved = [
         name

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from rankmuster.baseline.drift.attribute import attribute
 from rankmuster.baseline.drift.changed import NodeChanges
 from rankmuster.baseline.drift.crossing import Crossing
+from rankmuster.baseline.drift.lanes import lane_words
 from rankmuster.baseline.drift.loss_findings import STOP, Names
 from rankmuster.baseline.drift.settings import DriftSettings
 from rankmuster.baseline.drift.steps import Loss
@@ -70,7 +71,7 @@ def _finding(
             filter(
                 None,
                 (
-                    f"{worst.lane.words} {'are' if len(members) > 1 else 'is'} {percent(worst.shift)}{more} with "
+                    f"{lane_words(worst.lane)} {'are' if len(members) > 1 else 'is'} {percent(worst.shift)}{more} with "
                     f"{what}, since {day(worst.since)}, profile {profile}",
                     where,
                     *(one.words for one in shared),
@@ -120,7 +121,7 @@ def _lone(loss: Loss, crossing: Crossing, nodes: Mapping[str, NodeChanges], name
         scope=DriftScope.NODE,
         class_hash=loss.classes[1],
         nodes=(names.of(loss.node),),
-        statement=f"{loss.lane.words} is {percent(loss.change)} since {day(loss.since)}, when it got {what}, "
+        statement=f"{lane_words(loss.lane)} is {percent(loss.change)} since {day(loss.since)}, when it got {what}, "
         f"profile {profile}"
         + (f"; {many(others, 'other node')} with the same change did not change alike" if others else ""),
         effect="the old baseline does not apply"

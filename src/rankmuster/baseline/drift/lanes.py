@@ -1,50 +1,40 @@
 """Results of many runs as one number per run and lane: how far it lies from what is usual, in logarithms.
 
-A lane is one operation in one size regime. Sizes of one regime rise and fall together, so that their mean says more
-than each alone; and what one size usually takes cancels out, so that runs of several profiles of sizes compare.
+A lane is one operation in one size regime, the judgement's `Group` (elsewhere a group is a process group). Sizes of one
+regime rise and fall together, so that their mean says more than each alone; what one size usually takes cancels out,
+so that runs with some other sizes compare.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rankmuster.baseline.regimes import regime_of
-from rankmuster.model.benchmark import Cell, Operation
+from rankmuster.baseline.regimes import Group, group_of
 from rankmuster.model.hardware import Floats
 from rankmuster.model.history import ClassHistory, Ints
 from rankmuster.model.judgement import Regime
 
-
-@dataclass(frozen=True, slots=True, order=True)
-class Lane:
-    """What is judged as one."""
-
-    operation: Operation
-    regime: Regime
-    graph: bool
-    in_place: bool
-
-    @property
-    def words(self) -> str:
-        """`all_reduce at plateau sizes, from a CUDA graph`."""
-        more = (", from a CUDA graph" if self.graph else "") + (", in place" if self.in_place else "")
-        return f"{self.operation.value} at {self.regime.value} sizes{more}"
+Lane = Group
+"""What is judged as one."""
 
 
-def lane_of(cell: Cell) -> Lane:
-    """Where a measurement belongs."""
-    return Lane(cell.operation, regime_of(cell.size_bytes), cell.graph, cell.in_place)
+def lane_words(lane: Lane) -> str:
+    """`all_reduce at plateau sizes, from a CUDA graph`."""
+    more = (", from a CUDA graph" if lane.graph else "") + (", in place" if lane.in_place else "")
+    return f"{lane.operation.value} at {lane.regime.value} sizes{more}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
     """All runs of some classes of one profile, by time; every array of shape (runs,).
 
-    `node`, `class_`: indexes into `nodes` and `classes`. `level[lane]`: logarithm of the bus bandwidth (of 1/time in
-    the latency regime) relative to the median of each size, below 0 is worse, NaN where the run has none of its sizes.
+    `nodes` is sorted; `node`, `class_`: indexes into `nodes` and `classes`. `level[lane]`: logarithm of the bus
+    bandwidth (of 1/time in the latency regime) relative to the median of each size, below 0 is worse, NaN where the run
+    has none of its sizes.
     `spread[lane]`: percentage points between the slowest and the fastest rank, NaN where unknown.
     """
 
@@ -60,9 +50,10 @@ class Runs:
 
     def of(self, node: str) -> Ints:
         """The rows of one node, oldest first."""
-        if node not in self.nodes:
+        place = bisect_left(self.nodes, node)
+        if place == len(self.nodes) or self.nodes[place] != node:
             return np.empty(0, dtype=np.int64)
-        return np.flatnonzero(self.node == self.nodes.index(node))
+        return np.flatnonzero(self.node == place)
 
 
 def runs_of(histories: Sequence[ClassHistory]) -> Runs:
@@ -97,7 +88,7 @@ def _columns(
     counts: dict[Lane, Floats] = {}
     spreads: dict[Lane, Floats] = {}
     for cell in sorted({cell for one in histories for cell in one.cells}):
-        lane = lane_of(cell)
+        lane = group_of(cell)
         values, spread = np.full(count, np.nan), np.full(count, np.nan)
         for one, place in zip(histories, rows, strict=True):
             column = one.cells.get(cell)

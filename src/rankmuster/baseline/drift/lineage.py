@@ -1,15 +1,16 @@
 """One node's results over time, through every class that it was in, as a history of its own.
 
 A node that gets another driver is in another class from then on. Its own past goes on: the same GPUs and links,
-measured with the same sizes, so that what the change did to it can be seen in its own results before its new class has many.
+measured with the same sizes. So what the change did to it shows in its own results before its new class has many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from rankmuster.baseline.regimes import Group, group_of
 from rankmuster.model.benchmark import Cell
 from rankmuster.model.history import CellHistory, ClassHistory, Ints
 
@@ -29,8 +30,11 @@ class Lineages:
         """All that were measured, sorted."""
         return tuple(sorted({node for rows in self._rows for node in rows}))
 
-    def of(self, node: str) -> ClassHistory:
-        """Its runs of all classes, oldest first; `class_hash` is that of its newest run. Empty for one not measured."""
+    def of(self, node: str, lanes: Collection[Group] | None = None) -> ClassHistory:
+        """Its runs of all classes, oldest first; `class_hash` is that of its newest run. Empty for one not measured.
+
+        `lanes`: only cells of these.
+        """
         parts = [
             (history, rows[node], cells)
             for history, rows, cells in zip(self._histories, self._rows, self._cells, strict=True)
@@ -49,7 +53,7 @@ class Lineages:
             offset += len(rows)
             for cell, column in history.cells.items():
                 mine = cells[cell].get(node)
-                if mine is not None:
+                if mine is not None and (lanes is None or group_of(cell) in lanes):
                     columns.setdefault(cell, []).append(_rows_of(column, mine, place))
         records = [history.records[row] for history, rows, _ in parts for row in rows]
         newest = max(parts, key=lambda part: float(part[0].started_at[part[1]].max()))[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rankmuster.baseline.drift.attribute import Attributes, attribute
+from rankmuster.baseline.drift.lanes import lane_words
 from rankmuster.baseline.drift.settings import DriftSettings
 from rankmuster.baseline.drift.spreads import Rise
 from rankmuster.baseline.drift.steps import Loss, Shape
@@ -66,7 +67,7 @@ def _one(class_hash: str, kind: DriftKind, name: str, losses: Sequence[Loss], pr
         scope=DriftScope.NODE,
         class_hash=class_hash,
         nodes=(name,),
-        statement=f"{worst.lane.words} {how}{others}, profile {profile}",
+        statement=f"{lane_words(worst.lane)} {how}{others}, profile {profile}",
         effect=TEST if worst.change < 0 else FASTER,
         size=worst.change,
         since=min(one.since for one in losses),
@@ -100,7 +101,7 @@ def _many(
         nodes=group.nodes,
         statement=(
             f"{many(len(group.nodes))} of {group.of:,} are {percent(middle)} (median) at once since "
-            f"{day(group.since)}, most of all {worst.lane.words}: {some(group.nodes)}, profile {profile}; {cause}"
+            f"{day(group.since)}, most of all {lane_words(worst.lane)}: {some(group.nodes)}, profile {profile}; {cause}"
         ),
         effect=STOP if slower else FASTER,
         size=middle,
@@ -146,7 +147,7 @@ def _apart(class_hash: str, name: str, rise: Rise) -> DriftFinding:
         class_hash=class_hash,
         nodes=(name,),
         statement=(
-            f"the slowest rank takes {rise.after:.0f} % longer than the fastest in {rise.lane.words}, "
+            f"the slowest rank takes {rise.after:.0f} % longer than the fastest in {lane_words(rise.lane)}, "
             f"{rise.before:.0f} % before {day(rise.since)}"
         ),
         effect="one GPU or one rail falls behind, and all ranks wait for it: `rankmuster bench pairs` names it",

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankmuster.baseline.thresholds import MAD_TO_SD
 from rankmuster.model.hardware import Floats
 from rankmuster.model.history import Ints
-
-MAD_TO_SD = 1.4826
-"""Of normal data: standard deviation by median absolute deviation."""
 
 LEAST_NOISE = 0.003
 """Relative. Results repeat to 0.3 % at best (four H200s, 256 MiB: 336 to 340 GB/s in eight runs): a few runs that

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rankmuster.baseline.thresholds import JudgeSettings
+from rankmuster.model.judgement import Regime
 
 DAY = 86_400.0
 """Seconds."""
@@ -14,12 +18,10 @@ FALSE_ALARMS_PER_LOOK = 0.05
 """Healthy nodes called drifting, expected in one look at a whole fleet of any size: one look in twenty has one. Each
 node gets its share, so that a fleet of 1,000 does not cry every day. Simulated: docs/drift.md."""
 
-LEAST_CHANGE = 0.03
-"""Relative change of bus bandwidth below which nothing is called drift, however certain it is: clocks and placement
-move a healthy machine by up to 2 % (facts measured on four H200s: 245 to 250 GB/s at 16 MiB)."""
-
-LEAST_CHANGE_LATENCY = 0.15
-"""The same of the latency regime, whose two modes lie 40 % apart in health: one mode more often is not yet a drift."""
+LEAST_CHANGE: Mapping[Regime, float] = {regime: one.level_refuse for regime, one in JudgeSettings().regimes.items()}
+"""Relative change below which nothing is called drift, however certain it is: that of the admission, whose reasons are
+the same (clocks and placement move a healthy machine at large sizes by up to 2 %, its two modes at small ones by 40 %).
+A creeping loss counts with what it has come to."""
 
 LEAST_RUNS_BEFORE = 5
 """Runs of a node before a change, without which its earlier level is a guess."""
@@ -60,8 +62,7 @@ class DriftSettings:
 
     since: float | None = None
     false_alarms_per_look: float = FALSE_ALARMS_PER_LOOK
-    least_change: float = LEAST_CHANGE
-    least_change_latency: float = LEAST_CHANGE_LATENCY
+    least_change: Mapping[Regime, float] = field(default_factory=lambda: dict(LEAST_CHANGE))
     least_nodes: int = LEAST_NODES
     together_s: float = TOGETHER_S
     own_faults_per_node_day: float = OWN_FAULTS_PER_NODE_DAY
