@@ -27,7 +27,7 @@ EXPERTS_PER_TOKEN = 8
 """Of DeepSeek V3: a token's hidden state goes to this many experts."""
 
 DECODE_TOKENS = (1, 4, 16, 64, 256)
-"""Tokens of one decode step: a lone request, usual batches, and 256, vLLM's default of most sequences (max_num_seqs)."""
+"""Tokens of one decode step: a lone request, usual batches, and 256, vLLM's usual max_num_seqs."""
 
 PREFILL_TOKENS = (512, 2048, 8192)
 """Tokens of one prefill step: a short prompt, and the usual budgets of chunked prefill (max_num_batched_tokens)."""

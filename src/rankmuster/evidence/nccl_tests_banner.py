@@ -10,7 +10,7 @@ from rankmuster.model.benchmark import BenchmarkRank
 
 MOST_ARGUMENTS = 64
 OLD_SCALE = 10_000
-"""NCCL's version number is below this up to 2.8 (major * 1000 + minor * 100 + patch), then major * 10000 ... (nccl.h)."""
+"""NCCL's version number is below this up to 2.8 (major * 1000 + minor * 100 + patch); since then major * 10000 + ..."""
 
 _VERSION = re.compile(r"(nccl|rccl)-tests(?: version |: Version )(\S{1,60})(?:.*?nccl-library=(\d{3,6}))?")
 _STARTING = re.compile(r"# Collective test starting: (\S{1,200})")
