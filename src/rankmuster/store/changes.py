@@ -22,14 +22,22 @@ mark the same step again."""
 
 def put_change(connection: Connection, point: ChangePoint) -> ChangePoint:
     """See `History.put_change`."""
-    for number in (point.at, point.before, point.after, point.until):
-        if number is not None and not math.isfinite(number):
-            raise Refused(f"the change point of {point.class_hash[:20]} cannot be stored: {number} is no number")
-    cells = cell_numbers(connection, [point.cell] if point.cell is not None else [])
+    if connection.dialect.name == "postgresql":
+        # two looks at once would each see that nobody has marked it; SQLite has one writer anyway
+        connection.exec_driver_sql(f"LOCK TABLE {change_table.name} IN SHARE ROW EXCLUSIVE MODE")
     for other in read_changes(connection, class_hash=point.class_hash, profile=point.profile):
         near = abs(other.at - point.at) <= SAME_CHANGE_S
         if near and other.cell == point.cell and _falls(other) == _falls(point):
             return other
+    return insert_change(connection, point)
+
+
+def insert_change(connection: Connection, point: ChangePoint) -> ChangePoint:
+    """Stores a change point whatever is there; with its id. Raises Refused."""
+    for number in (point.at, point.before, point.after, point.until):
+        if number is not None and not math.isfinite(number):
+            raise Refused(f"the change point of {point.class_hash[:20]} cannot be stored: {number} is no number")
+    cells = cell_numbers(connection, [point.cell] if point.cell is not None else [])
     number = connection.execute(
         insert(change_table).returning(change_table.c.id),
         {

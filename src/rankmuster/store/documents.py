@@ -38,7 +38,10 @@ def put_fingerprint(connection: Connection, fingerprint: Fingerprint, document: 
         gpu_model=_known(fingerprint.gpu_model),
         gpu_count=fingerprint.gpu_count if isinstance(fingerprint.gpu_count, int) else None,
     )
-    _define_class(connection, fingerprint)
+    if stored.class_hash is not None and stored.kin_hash is not None:
+        content = {field: _plain(getattr(fingerprint, field)) for field in _CLASS_FIELDS}
+        definition = json.dumps(content, sort_keys=True)
+        define_class(connection, stored.class_hash, stored.kin_hash, settings_text(fingerprint.settings), definition)
     return put_stored_fingerprint(connection, stored)
 
 
@@ -166,13 +169,9 @@ def read_admissions(
     )
 
 
-def _define_class(connection: Connection, fingerprint: Fingerprint) -> None:
-    """What the class hash is over, once: a hash that comes with something else is a fault, and is refused."""
-    name, kin = _known(fingerprint.class_hash), _known(fingerprint.kin_hash)
-    if name is None or kin is None:
-        return
-    class_numbers(connection, {name: (kin, settings_text(fingerprint.settings))})
-    definition = json.dumps({field: _plain(getattr(fingerprint, field)) for field in _CLASS_FIELDS}, sort_keys=True)
+def define_class(connection: Connection, name: str, kin: str, settings: str, definition: str) -> None:
+    """Keeps what a class hash is over (`settings`, `definition`: JSON). Raises Conflict where that is other content."""
+    class_numbers(connection, {name: (kin, settings)})
     row = class_table.c.class_hash == name
     # the first one wins, and both writers then see it
     first = func.coalesce(class_table.c.definition, definition)
@@ -180,7 +179,7 @@ def _define_class(connection: Connection, fingerprint: Fingerprint) -> None:
     stored = connection.execute(select(class_table.c.definition).where(row)).scalar_one()
     if stored != definition:
         known, now = json.loads(stored), json.loads(definition)
-        differing = ", ".join(field for field in _CLASS_FIELDS if known.get(field) != now[field])
+        differing = ", ".join(field for field in _CLASS_FIELDS if known.get(field) != now.get(field))
         raise Conflict(
             f"the class {name[:20]} is stored with other content ({differing}): a hash names one thing; the "
             "fingerprint was edited or comes from another version of rankmuster, and was not stored"

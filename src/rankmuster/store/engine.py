@@ -53,9 +53,12 @@ def writing(engine: Engine, place: Place, doing: str) -> Iterator[Connection]:
 
 @contextmanager
 def reading(engine: Engine, place: Place, doing: str) -> Iterator[Connection]:
-    """One transaction that reads: everything in it is of one moment on SQLite."""
-    with told(place, doing), engine.connect() as connection, connection.begin():
-        yield connection
+    """One transaction that reads: everything in it is of one moment, whoever writes meanwhile."""
+    with told(place, doing), engine.connect() as connection:
+        if engine.dialect.name == "postgresql":
+            connection = connection.execution_options(isolation_level="REPEATABLE READ")
+        with connection.begin():
+            yield connection
 
 
 def let_readers_go_on(engine: Engine) -> None:

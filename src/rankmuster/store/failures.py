@@ -33,6 +33,7 @@ _SQLITE: tuple[tuple[str, type[HistoryError], str], ...] = (
     ("read-only", ReadOnly, "it can be read only; nothing was stored"),
     ("locked", Busy, "another process has held it for too long; nothing was stored, run it again"),
     ("unable to open", Unreachable, "it cannot be opened; look at the rights of the file and its folder"),
+    ("constraint failed", Refused, "what was brought contradicts itself; nothing was stored"),
     ("i/o error", Full, "the disk failed or is full; nothing of this was stored"),
 )
 
@@ -47,6 +48,7 @@ _POSTGRES: tuple[tuple[str, type[HistoryError], str], ...] = (
     ("55P03", Busy, "others have held it for too long; nothing was stored"),
     ("40", Busy, "it collided with another writer; nothing was stored, run it again"),
     ("XX", NotAHistory, "the server reports damage in its own files; look at its log"),
+    ("23", Refused, "what was brought contradicts itself; nothing was stored"),
     ("22", Refused, "the database refused a value; nothing was stored"),
 )
 

@@ -18,6 +18,9 @@ MOST_BYTES = (1 << 63) - 1
 VALUE_NUMBERS = ("time_us", "busbw", "min_us", "p50_us", "p99_us", "cv_percent", "rank_spread_percent")
 """Columns of a result beside its cell, in the order of the table."""
 
+NEEDED = ("time_us", "busbw")
+"""Of these, what every result has."""
+
 CellKey = tuple[str, int, str, bool, bool]
 
 
@@ -49,15 +52,22 @@ def check_run(run: HistoryRun) -> None:
     if not math.isfinite(run.started_at):
         raise Refused(f"the run {run.record[:20]} cannot be stored: its start is no time ({run.started_at})")
     for value in run.values:
-        if not 0 <= value.cell.size_bytes <= MOST_BYTES:
-            raise Refused(f"the run {run.record[:20]} cannot be stored: a size of {value.cell.size_bytes} bytes")
-        for name in VALUE_NUMBERS:
-            number = getattr(value, name)
-            if number is not None and not math.isfinite(number):
-                raise Refused(
-                    f"the run {run.record[:20]} cannot be stored: {name} of {value.cell.operation.value} with "
-                    f"{value.cell.size_bytes} bytes is no number ({number})"
-                )
+        check_value(value, run.record)
+
+
+def check_value(value: HistoryValue, record: str) -> None:
+    """Raises Refused for a result whose size or numbers are none; a time and a bus bandwidth have to be there."""
+    if not 0 <= value.cell.size_bytes <= MOST_BYTES:
+        raise Refused(f"the run {record[:20]} cannot be stored: a size of {value.cell.size_bytes} bytes")
+    for name in VALUE_NUMBERS:
+        number = getattr(value, name)
+        if number is None and name not in NEEDED:
+            continue
+        if not isinstance(number, (int, float)) or not math.isfinite(number):
+            raise Refused(
+                f"the run {record[:20]} cannot be stored: {name} of {value.cell.operation.value} with "
+                f"{value.cell.size_bytes} bytes is no number ({number})"
+            )
 
 
 def cell_key(cell: Cell) -> CellKey:

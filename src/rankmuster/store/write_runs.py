@@ -42,12 +42,23 @@ CHUNK = 500
 def put_runs(connection: Connection, runs: Iterable[HistoryRun]) -> int:
     """Stores those that are not there yet within the caller's transaction; how many.
 
+    After many, PostgreSQL counts anew: until it has (by itself a minute later), it reads whole tables for one class.
+
     Raises Refused for an unsound run, Conflict for a class stored with other settings.
     """
     stored = 0
     for chunk in _chunks(runs):
         stored += _put_chunk(connection, chunk)
+    if stored >= CHUNK:
+        count_anew(connection)
     return stored
+
+
+def count_anew(connection: Connection) -> None:
+    """Lets PostgreSQL see how large its tables have become."""
+    if connection.dialect.name == "postgresql":
+        for table in (run_table, result_table):
+            connection.exec_driver_sql(f"ANALYZE {table.name}")
 
 
 def numbers(connection: Connection, table: Table, column: str, wanted: Iterable[str]) -> dict[str, int]:
@@ -117,16 +128,30 @@ def _chunks(runs: Iterable[HistoryRun]) -> Iterator[list[HistoryRun]]:
 
 
 def _put_chunk(connection: Connection, runs: Sequence[HistoryRun]) -> int:
+    cells = cell_numbers(connection, (value.cell for run in runs for value in run.values))
+    by_record = {run.record: run for run in runs}
+    inserted = put_heads(connection, runs)
+    insert_results(
+        connection,
+        [
+            (inserted[record], position, cells[cell_key(value.cell)], *numbers_of(value))
+            for record in inserted
+            for position, value in enumerate(by_record[record].values)
+        ],
+    )
+    return len(inserted)
+
+
+def put_heads(connection: Connection, runs: Sequence[HistoryRun]) -> dict[str, int]:
+    """Stores runs without their results: the numbers of those that were not there, by record."""
     by_record = {run.record: run for run in runs}
     there = _known(connection, run_table, "record", sorted(by_record))
     new = [by_record[record] for record in sorted(by_record) if record not in there]
     if not new:
-        return 0
-    classes = _classes(new)
-    class_ids = class_numbers(connection, classes)
+        return {}
+    class_ids = class_numbers(connection, _classes(new))
     profiles = numbers(connection, profile_table, "key", (run.profile for run in new))
     nodes = numbers(connection, node_table, "node_hash", (run.node_hash for run in new))
-    cells = cell_numbers(connection, (value.cell for run in new for value in run.values))
     choices = _choice_numbers(connection, new)
     rows = [
         {
@@ -143,21 +168,7 @@ def _put_chunk(connection: Connection, runs: Sequence[HistoryRun]) -> int:
         }
         for run in new
     ]
-    inserted = insert_runs(connection, rows)
-    insert_results(
-        connection,
-        [
-            (inserted[run.record], position, cells[cell_key(value.cell)], *numbers_of(value))
-            for run in new
-            if run.record in inserted
-            for position, value in enumerate(run.values)
-        ],
-    )
-    return len(inserted)
-
-
-def insert_runs(connection: Connection, rows: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """Inserts rows of `run`, sorted by record; the numbers of those that no other writer stored meanwhile."""
+    # sorted by record; those that another writer stores meanwhile are waited for, and come back from neither
     statement = insert_new(connection, run_table).returning(run_table.c.record, run_table.c.id)
     return dict(row._tuple() for row in connection.execute(statement, rows))
 
