@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rankmuster.admission.facts import UnderLoad
-from rankmuster.admission.sizes import span_text
 from rankmuster.baseline.thresholds import PLATEAU_FROM
 from rankmuster.model.admission import Check, CheckGroup, CheckState
 from rankmuster.model.benchmark import BenchmarkRun, Measurement, RunState
 from rankmuster.model.history import ClassHistory
+from rankmuster.report.admission_words import span_text
 
 TURNS_CV = 30.0
 """Percent: coefficient of variation between iterations from which turns are presumed. Measured at 16 MiB and above:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rankmuster.admission.gathering import MOST_NAMED
-from rankmuster.admission.sizes import size_text
 from rankmuster.model.admission import Check, CheckGroup, CheckState
 from rankmuster.model.benchmark import BenchmarkRun, Operation, RunState
+from rankmuster.report.admission_words import size_text
 
 
 def correctness_checks(runs: Sequence[BenchmarkRun]) -> list[Check]:

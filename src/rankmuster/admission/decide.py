@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rankmuster.admission.compare import CLASS, FLOOR, KIN
-from rankmuster.admission.profile_checks import regime_name
 from rankmuster.model.admission import Check, CheckGroup, CheckState, Decision
 from rankmuster.model.judgement import RegimeJudgement, Standing
+from rankmuster.report.admission_words import regime_words
 
 _FIRST = ("contention",)
 _GROUPS = (
@@ -60,7 +60,7 @@ def decide(checks: Sequence[Check], judgements: Sequence[RegimeJudgement], kinsh
     below = [judged for judged in judgements if judged.can_refuse and judged.standing is Standing.BELOW]
     if hung or failed or below:
         said = {check.subject for check in failed}
-        slow = [f"{regime_name(judged)}: {judged.reason}" for judged in below if regime_name(judged) not in said]
+        slow = [f"{regime_words(judged)}: {judged.reason}" for judged in below if regime_words(judged) not in said]
         return Decided(Decision.FAIL, (*map(_words, (*_ordered(hung), *_ordered(failed))), *slow))
     errors = _of(checks, CheckState.ERROR)
     if errors or not judgements:
@@ -100,7 +100,7 @@ def _open_regimes(judgements: Sequence[RegimeJudgement]) -> list[str]:
     if not refusing:
         return ["the profile has no size that may refuse: latency alone admits nobody"]
     return [
-        f"{regime_name(judged)}: {_OPEN[judged.standing]}" + (f" ({judged.reason})" if judged.reason else "")
+        f"{regime_words(judged)}: {_OPEN[judged.standing]}" + (f" ({judged.reason})" if judged.reason else "")
         for judged in refusing
         if judged.standing in _OPEN
     ]

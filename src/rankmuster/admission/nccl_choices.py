@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rankmuster.admission.sizes import span_text
 from rankmuster.model.admission import Check, CheckGroup, CheckState
 from rankmuster.model.benchmark import AlgorithmChoice, BenchmarkRun
 from rankmuster.model.node_path import NodePath
 from rankmuster.model.unknown import Unknown
+from rankmuster.report.admission_words import span_text
 
 LEAST_RUNS = 3
 """Runs of the class whose choices are known before a difference is worth a word: one alone may be the odd one."""

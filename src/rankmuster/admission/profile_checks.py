@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rankmuster.model.admission import Check, CheckGroup, CheckState
 from rankmuster.model.judgement import RegimeJudgement, Standing
+from rankmuster.report.admission_words import regime_words
 
 _STATES = {
     Standing.WITHIN: CheckState.PASS,
@@ -14,13 +15,6 @@ _STATES = {
     Standing.TOO_LITTLE: CheckState.UNKNOWN,
     Standing.ABOVE: CheckState.UNKNOWN,
 }
-
-
-def regime_name(judgement: RegimeJudgement) -> str:
-    """`all_reduce, plateau`, with how it was launched and placed where that is not the usual way."""
-    graph = ", CUDA graph" if judgement.graph else ""
-    placed = ", in place" if judgement.in_place else ""
-    return f"{judgement.operation.value}{graph}{placed}, {judgement.regime.value}"
 
 
 def profile_checks(judgements: Sequence[RegimeJudgement], against: str) -> list[Check]:
@@ -40,7 +34,7 @@ def profile_checks(judgements: Sequence[RegimeJudgement], against: str) -> list[
                 "regime",
                 CheckGroup.PROFILE,
                 state,
-                regime_name(judgement),
+                regime_words(judgement),
                 words,
                 "",
                 evidence,

@@ -1,12 +1,126 @@
-"""An admission on a terminal: the answer first, then why, then what was checked."""
+"""An admission on a terminal: the answer first, then why, then how each regime stands and what was checked.
+
+Checks that passed are told in one line a group, so that what needs attention fits on the screen; the others are told
+with what to do. No box glyphs, and signs beside every colour.
+"""
 
 from __future__ import annotations
 
 from rich.console import Console
+from rich.text import Text
 
-from rankmuster.model.admission import AdmissionRecord
+from rankmuster.model.admission import AdmissionRecord, Check, CheckState, Decision
+from rankmuster.report.admission_words import (
+    DECISIONS,
+    GROUPS,
+    MEANINGS,
+    SHORT_HASH,
+    STANDINGS,
+    STATES,
+    compared_words,
+    level_words,
+    nodes_name,
+    of_group,
+    regime_words,
+)
+from rankmuster.report.inert import plain
+from rankmuster.report.paper import Paper
+from rankmuster.report.words import clock, span
+
+MOST_REASONS = 12
+"""Reasons shown; JSON and HTML have all."""
+
+STATE_ROOM = 8
+NAME_ROOM = 16
 
 
 def render(record: AdmissionRecord, console: Console) -> None:
-    """Being built."""
-    raise NotImplementedError
+    """Print the whole answer; at 80 columns or fewer, piped or not."""
+    paper = Paper(console)
+    look = DECISIONS[record.decision]
+    first = record.reasons[0] if record.reasons else MEANINGS[record.decision]
+    paper.line(
+        paper.text(f"{look.word.upper()}:", look.terminal),
+        paper.text(f"{nodes_name(record)}:", "bold"),
+        paper.text(first),
+        whole=True,
+    )
+    paper.line(paper.text(f"{MEANINGS[record.decision]}; compared with {compared_words(record)}", "dim"))
+    facts = [
+        f"profile {record.profile}",
+        f"class {record.fingerprint.get('class_hash', 'unknown')[:SHORT_HASH]}",
+        f"{len(record.runs)} run{'s' if len(record.runs) != 1 else ''}"
+        + (f", {record.retests} of them re-tests" if record.retests else ""),
+        f"{clock(record.started_at, date=True)}, {span(max(record.ended_at - record.started_at, 0.0))}",
+    ]
+    paper.line(paper.text("; ".join(facts), "dim"))
+    _reasons(paper, record)
+    _regimes(paper, record)
+    _checks(paper, record)
+    if record.notes:
+        paper.heading("Notes")
+        for note in record.notes:
+            paper.item("-", paper.text(note))
+    paper.line(paper.text(f"record {record.hash}", "dim"), whole=True)
+
+
+def _reasons(paper: Paper, record: AdmissionRecord) -> None:
+    if record.decision is Decision.PASS or len(record.reasons) < 2:
+        return
+    paper.heading("Why")
+    for number, reason in enumerate(record.reasons[:MOST_REASONS], start=1):
+        paper.item(f"{number}.", paper.text(reason))
+    if len(record.reasons) > MOST_REASONS:
+        paper.line(
+            paper.text(f"and {len(record.reasons) - MOST_REASONS} more; JSON and HTML have them", "dim"), indent=4
+        )
+
+
+def _regimes(paper: Paper, record: AdmissionRecord) -> None:
+    if not record.judgements:
+        return
+    paper.heading("Regimes")
+    room = min(max(len(regime_words(judged)) for judged in record.judgements), max(paper.width // 2, 20))
+    for judged in record.judgements:
+        look = STANDINGS[judged.standing]
+        head = (
+            (Text(f"  {look.terminal_sign}", style=look.terminal), 3),
+            (paper.text(regime_words(judged)), room),
+            (Text(look.word, style=look.terminal), 10),
+        )
+        words = level_words(judged) or plain(judged.reason)
+        paper.entry(head, paper.text(words))
+
+
+def _checks(paper: Paper, record: AdmissionRecord) -> None:
+    for group, title in GROUPS.items():
+        checks = of_group(record.checks, group)
+        checks = [check for check in checks if check.name != "regime" or check.state is not CheckState.PASS]
+        if not checks:
+            continue
+        passed = [check for check in checks if check.state is CheckState.PASS]
+        paper.heading(title)
+        for check in checks:
+            if check.state is not CheckState.PASS and check.name != "regime":
+                _check(paper, check)
+        if passed:
+            look = STATES[CheckState.PASS]
+            names = ", ".join(dict.fromkeys(check.name for check in passed))
+            paper.entry(
+                ((Text(f"  {look.terminal_sign}", style=look.terminal), 3), (Text(look.word, style=look.terminal), 8)),
+                paper.text(names),
+            )
+
+
+def _check(paper: Paper, check: Check) -> None:
+    look = STATES[check.state]
+    paper.entry(
+        (
+            (Text(f"  {look.terminal_sign}", style=look.terminal), 3),
+            (Text(look.word, style=look.terminal), STATE_ROOM),
+            (paper.text(check.name), NAME_ROOM),
+        ),
+        paper.text(f"{check.subject}: {check.statement}" if check.subject != "the node" else check.statement),
+    )
+    if check.advice:
+        paper.line(paper.text(f"-> {check.advice}", "dim"), indent=4 + STATE_ROOM + 1)

@@ -1,0 +1,127 @@
+"""How admissions are said: decisions, states, sizes and values, one wording for terminal, HTML and JUnit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rankmuster.model.admission import AdmissionRecord, Check, CheckGroup, CheckState, Decision
+from rankmuster.model.judgement import CellJudgement, RegimeJudgement, Standing
+from rankmuster.report.theme import Look
+
+DECISIONS: dict[Decision, Look] = {
+    Decision.PASS: Look("healthy", "✓", "pass", "bold green", "+"),
+    Decision.FAIL: Look("culprit", "◆", "fail", "bold red", "*"),
+    Decision.PROVISIONAL: Look("suspect", "◇", "provisional", "bold yellow", "~"),
+    Decision.ERROR: Look("unsure", "?", "error", "bold magenta", "?"),
+}
+
+STATES: dict[CheckState, Look] = {
+    CheckState.PASS: Look("healthy", "✓", "pass", "green", "+"),
+    CheckState.FAIL: Look("culprit", "◆", "fail", "bold red", "*"),
+    CheckState.HUNG: Look("culprit", "■", "hung", "bold red", "#"),
+    CheckState.ERROR: Look("unsure", "?", "error", "bold magenta", "!"),
+    CheckState.WARN: Look("suspect", "◇", "warning", "yellow", "~"),
+    CheckState.UNKNOWN: Look("unsure", "∅", "unknown", "magenta", "?"),
+}
+
+STANDINGS: dict[Standing, Look] = {
+    Standing.WITHIN: Look("healthy", "✓", "within", "green", "+"),
+    Standing.BELOW: Look("culprit", "◆", "below", "bold red", "*"),
+    Standing.BORDERLINE: Look("suspect", "◇", "borderline", "yellow", "~"),
+    Standing.TOO_LITTLE: Look("unsure", "∅", "too little history", "magenta", "?"),
+    Standing.ABOVE: Look("suspect", "▲", "above", "yellow", "^"),
+}
+
+GROUPS: dict[CheckGroup, str] = {
+    CheckGroup.HARDWARE: "Hardware",
+    CheckGroup.ENVIRONMENT: "Environment",
+    CheckGroup.PEER_TO_PEER: "Peer to peer",
+    CheckGroup.NETWORK: "Network",
+    CheckGroup.TOPOLOGY: "Topology",
+    CheckGroup.CORRECTNESS: "Correctness",
+    CheckGroup.NCCL: "NCCL's choices",
+    CheckGroup.PROFILE: "Profile",
+}
+
+MEANINGS: dict[Decision, str] = {
+    Decision.PASS: "may join the pool",
+    Decision.FAIL: "must not join the pool",
+    Decision.PROVISIONAL: "nothing speaks against it, and too little speaks for it",
+    Decision.ERROR: "could not be decided: not a pass",
+}
+
+_BAD_FIRST = (
+    CheckState.HUNG,
+    CheckState.FAIL,
+    CheckState.ERROR,
+    CheckState.UNKNOWN,
+    CheckState.WARN,
+    CheckState.PASS,
+)
+SHORT_HASH = 19
+"""Characters of a hash shown: `sha256:` and twelve digits."""
+
+
+def of_group(checks: Sequence[Check], group: CheckGroup) -> list[Check]:
+    """The checks of a group, what needs attention first."""
+    return sorted((check for check in checks if check.group is group), key=lambda check: _BAD_FIRST.index(check.state))
+
+
+def nodes_name(record: AdmissionRecord) -> str:
+    """`node7`, `node7 and node8`, `node7 and 3 more`."""
+    nodes = record.nodes or ("no node",)
+    if len(nodes) <= 2:
+        return " and ".join(nodes)
+    return f"{nodes[0]} and {len(nodes) - 1} more"
+
+
+def compared_words(record: AdmissionRecord) -> str:
+    """With whom the node was compared."""
+    if record.kinship == "floor":
+        return "a floor from the hardware's own limits"
+    if record.compared_with is None or record.kinship == "none":
+        return "nothing"
+    runs, nodes = record.history_runs, record.history_nodes
+    past = f"{runs} run{'s' if runs != 1 else ''} of {nodes} node{'s' if nodes != 1 else ''}"
+    return f"its own class, {past}" if record.kinship == "class" else f"kin with other settings, {past}"
+
+
+def regime_words(judged: RegimeJudgement) -> str:
+    """`all_reduce, CUDA graph, plateau`."""
+    graph = ", CUDA graph" if judged.graph else ""
+    placed = ", in place" if judged.in_place else ""
+    return f"{judged.operation.value}{graph}{placed}, {judged.regime.value}"
+
+
+def level_words(judged: RegimeJudgement) -> str:
+    """`97.2 % of its class, refused below 97.0 %`; empty where there is no number."""
+    if judged.statistic is None:
+        return ""
+    against = "its floor" if judged.floor else "the class"
+    words = f"{100 * judged.statistic:.1f} % of {against}"
+    if judged.refuse_below is not None:
+        words += f", refused below {100 * judged.refuse_below:.1f} %"
+    return words if judged.can_refuse else f"{words}; latency alone refuses nobody"
+
+
+def value_words(cell: CellJudgement, value: float | None) -> str:
+    """A value in the cell's own unit: `338.2 GB/s`, `28.5 us`."""
+    if value is None:
+        return "-"
+    return f"{value:.4g} {cell.unit}"
+
+
+def size_text(size: int) -> str:
+    """`64 KiB`, `1.5 MiB`, `8 B`."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.4g} {unit}"
+        value /= 1024
+    return f"{value:.4g} GiB"
+
+
+def span_text(sizes: Sequence[int]) -> str:
+    """`1 MiB`, or `1 MiB to 256 MiB`."""
+    low, high = min(sizes), max(sizes)
+    return size_text(low) if low == high else f"{size_text(low)} to {size_text(high)}"
