@@ -90,11 +90,12 @@ def distribution(score: Floats, node: Ints, *, node_sd: float, run_sd: float, ou
 def _with_prior(variance: float, dof: float, prior_sd: float) -> tuple[float, float]:
     """Variance and degrees of freedom with the assumed spread weighed in.
 
-    A history that shows more than is assumed is believed as it stands: the assumption must not talk it down.
+    A history that shows more than is assumed is believed as it stands: the assumption must not talk it down. Nor does
+    it lend its certainty: the degrees of freedom are those of one of the two, as if the other had not been there.
     """
     if dof > 0 and variance > prior_sd**2:
         return variance, dof
-    return (PRIOR_DOF * prior_sd**2 + dof * variance) / (PRIOR_DOF + dof), PRIOR_DOF + dof
+    return (PRIOR_DOF * prior_sd**2 + dof * variance) / (PRIOR_DOF + dof), max(PRIOR_DOF, dof)
 
 
 def _kept(values: Floats, outlier: float) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

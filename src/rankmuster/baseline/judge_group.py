@@ -49,9 +49,9 @@ def judge_group(
     levels = _median(away, axis=1) - known.level.center
     level = float(np.nanmedian(pooled)) - known.level.center if latency else float(np.nanmedian(levels))
     shares = 1 - SIZE_SHARE, SIZE_SHARE / len(references)
-    level_limits = _limits(known.level.limit, budget, shares[0], rules.level_refuse, rules.level_retest)
+    level_limits = _limits(known.level.limit, budget, shares[0], rules.level_refuse, rules.level_retest, known.unseen)
     size_limits = [
-        _limits(reference.spread.limit, budget, shares[1], rules.size_refuse, rules.size_retest)
+        _limits(reference.spread.limit, budget, shares[1], rules.size_refuse, rules.size_retest, reference.unseen)
         for reference in references
     ]
     wanted = settings.latency_processes if latency else settings.processes_to_decide
@@ -112,9 +112,11 @@ def _stand(pooled: float, each: Floats, limits: Limits, decided: bool) -> Standi
     return Standing.BORDERLINE if low else Standing.WITHIN
 
 
-def _limits(limit: Callable[[float], float], budget: Budget, share: float, refuse: float, retest: float) -> Limits:
-    again = max(retest, limit(budget.retested * share))
-    return Limits(max(refuse, again, limit(budget.outright * share)), again)
+def _limits(
+    limit: Callable[[float], float], budget: Budget, share: float, refuse: float, retest: float, unseen: float
+) -> Limits:
+    again = max(retest, limit(budget.retested * share)) + unseen
+    return Limits(max(refuse + unseen, again, limit(budget.outright * share) + unseen), again)
 
 
 def _away(score: Floats, references: list[CellReference]) -> Floats:

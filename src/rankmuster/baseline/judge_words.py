@@ -78,6 +78,8 @@ def method_words(group: Group, known: GroupReference, processes: int, decided: b
     ]
     if two_moded:
         parts.append(f"{two_moded} sizes have more than one healthy mode, counted from the slowest")
+    if known.unseen:
+        parts.append(f"with {level.runs} runs a slower healthy mode may be unseen: {known.unseen:.0%} more is allowed")
     if processes > 1:
         parts.append(f"{pooled} of {processes} processes" + (", which decides" if decided else ""))
     if level.nodes == 1:

@@ -15,7 +15,7 @@ from rankmuster.baseline.applicable import applicable
 from rankmuster.baseline.distribution import Distribution, distribution
 from rankmuster.baseline.modes import Modes, find_modes
 from rankmuster.baseline.regimes import Group, grouped
-from rankmuster.baseline.thresholds import JudgeSettings, RegimeThresholds
+from rankmuster.baseline.thresholds import MODES_SEEN, UNSEEN_MODE, JudgeSettings, RegimeThresholds
 from rankmuster.model.benchmark import Cell
 from rankmuster.model.hardware import Floats
 from rankmuster.model.history import ClassHistory, Ints
@@ -26,16 +26,16 @@ LEVEL_SIZES_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellReference:
-    """One size. `modes`: centres as scores; `spread`: of runs around their mode. `work`: busbw x time, constant."""
+    """One size. `modes`: centres as scores; `spread`: of runs around their mode. `work`: busbw x time, constant.
+
+    `unseen`: how much slower a healthy mode may be that the history is too young to have seen, as a logarithm.
+    """
 
     cell: Cell
     modes: Modes
     spread: Distribution
     work: float
-
-    def away(self, score: float) -> float:
-        """How far a score is out of the healthy band: negative is slower."""
-        return float(self.modes.band(np.array([score]))[0]) - self.spread.center
+    unseen: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +44,11 @@ class GroupReference:
 
     cells: dict[Cell, CellReference]
     level: Distribution
+
+    @property
+    def unseen(self) -> float:
+        """As `CellReference.unseen`, for the level: that of most sizes."""
+        return float(np.median([cell.unseen for cell in self.cells.values()]))
 
 
 class ClassReference:
@@ -97,7 +102,9 @@ class ClassReference:
             away[:, column] = distance
             have = np.isfinite(distance)
             spread = _distribution(distance[have], node[have], limits)
-            found[cell] = CellReference(cell, modes, spread, float(work[column]))
+            young = limits.modes and len(modes.centers) == 1 and spread.runs < MODES_SEEN
+            unseen = UNSEEN_MODE if young else 0.0
+            found[cell] = CellReference(cell, modes, spread, float(work[column]), unseen)
         level = level_over_sizes(away)
         have = np.isfinite(level)
         if have.sum() < self.settings.runs_min:

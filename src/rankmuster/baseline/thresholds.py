@@ -57,6 +57,13 @@ Hoaglin's cut for 0.6745 (x - median) / MAD). Bad nodes inside the history must 
 MAD_TO_SD = 1.4826
 """MAD of a normal distribution to its standard deviation."""
 
+MODES_SEEN = 20
+"""Runs from which on a second healthy mode would have been seen. A mode of a third of the runs is seen less than twice
+in 20 of them with 0.3 % probability."""
+
+UNSEEN_MODE = 0.40
+"""ln(slow / fast) by which limits are wider where a mode may not have been seen yet. Measured: 0.27 to 0.36."""
+
 PRIOR_DOF = 6.0
 """Weight of the assumed spreads, in degrees of freedom: six runs' worth. They matter with a young history only."""
 
@@ -96,7 +103,7 @@ PLATEAU = RegimeThresholds(
     level_retest=0.025,
     size_refuse=0.06,  # measured: single sizes scatter up to 1.3 % in health, within one machine
     size_retest=0.05,
-    node_sd=0.008,  # "usually below 1 % on NVLink" (facts collected from vendors' logs); one machine cannot show it
+    node_sd=0.010,  # "usually below 1 % on NVLink" (vendors' published logs); one machine cannot show it
     run_sd=0.005,  # measured: 0.4 to 0.7 % per size
     outlier=0.03,
     above=0.08,
