@@ -170,7 +170,7 @@ def put_heads(connection: Connection, runs: Sequence[HistoryRun]) -> dict[str, i
     ]
     # sorted by record; those that another writer stores meanwhile are waited for, and come back from neither
     statement = insert_new(connection, run_table).returning(run_table.c.record, run_table.c.id)
-    return dict(row._tuple() for row in connection.execute(statement, rows))
+    return {row[0]: row[1] for row in connection.execute(statement, rows)}
 
 
 def insert_results(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -218,7 +218,7 @@ def _choice_numbers(connection: Connection, runs: Iterable[HistoryRun]) -> dict[
 
 def _known(connection: Connection, table: Table, column: str, texts: Sequence[str]) -> dict[str, int]:
     query = select(table.c[column], table.c.id).where(among(connection, table.c[column], texts))
-    return dict(row._tuple() for row in connection.execute(query))
+    return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def _known_cells(connection: Connection) -> dict[CellKey, int]:
