@@ -92,10 +92,12 @@ def _state(
     failed = _failures(heard, ended)
     if failed:
         return RunState.ERROR, _joined(failed, ended.launcher)
+    if ended.launcher:
+        return RunState.ERROR, _joined(ended.launcher, _unfinished(heard, run.ranks))
     if heard.cells is None or len(rows) < len(heard.cells) or not _all_done(heard, run.ranks):
         planned = "an unknown number" if heard.cells is None else str(len(heard.cells))
         what = f"ended after {len(rows)} of {planned} measurements, without saying why"
-        return RunState.INCOMPLETE, _joined(what, ended.launcher)
+        return RunState.INCOMPLETE, what
     if not rows:
         return RunState.INCOMPLETE, "nothing of the profile can be measured here"
     wrong = [row for row in rows if row.wrong]
@@ -149,6 +151,16 @@ def _failures(heard: Heard, ended: Ended) -> str:
             rank = heard.ranks.get(number, RankHeard())
             parts.append(f"rank {number} {how} in {heard.place(rank)}" if rank.host else f"rank {number} {how}")
     return "; ".join(parts)
+
+
+def _unfinished(heard: Heard, ranks: int) -> str:
+    """Where ranks that did not come to the end were heard of last."""
+    parts = []
+    for number in range(ranks):
+        rank = heard.ranks.get(number, RankHeard())
+        if not rank.done and len(parts) < MOST_NAMED:
+            parts.append(f"rank {number} ({rank.host or 'host unknown'}): {heard.place(rank)}")
+    return f"last heard of {'; '.join(parts)}" if parts else ""
 
 
 def slow_gpus(heard: Heard) -> list[str]:

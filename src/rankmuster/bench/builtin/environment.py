@@ -15,7 +15,6 @@ FIXED = {
     "OMP_NUM_THREADS": "1",  # ranks share the host's cores; the CPU only launches
     "PYTHONUNBUFFERED": "1",
     "PYTHONWARNINGS": "ignore",
-    "PYTHONNOUSERSITE": "1",  # a person's own packages are not the node's
 }
 
 

@@ -20,6 +20,7 @@ class Orders:
 
     `results`: a file descriptor to speak to. `seconds`: the rank ends itself after them, whatever happens.
     `choices`: measure nothing; do each operation once, with NCCL's log of its choices.
+    `environment`: variables to set before torch starts, and no other NCCL_* may stand; None: as it is started.
     `logs`: the folder for NCCL's logs and dumps, None for one of the rank's own that is gone afterwards.
     """
 
@@ -33,6 +34,7 @@ class Orders:
     choices: bool = False
     logs: str | None = None
     tied: bool = False  # end when standard input closes: the parent is gone
+    environment: tuple[tuple[str, str], ...] | None = None
 
     def arguments(self) -> list[str]:
         """For the command line; all of it, in a form that any shell quotes well."""
@@ -54,6 +56,8 @@ def parse(arguments: Sequence[str]) -> Orders:
             Step(**(step | {"operation": Operation(step["operation"]), "sizes": tuple(step["sizes"])}))
             for step in raw.pop("steps")
         )
+        if given.get("environment") is not None:
+            given["environment"] = tuple((str(name), str(value)) for name, value in given["environment"])
         return Orders(profile=Profile(**(raw | {"steps": steps})), **given)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"--orders cannot be read ({type(error).__name__}: {error})") from error

@@ -38,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if orders.tied:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     place = _place(orders, os.environ)
+    if orders.environment is not None:
+        _only(orders.environment)
     speaker = Speaker(orders.results, place.rank)
     own = None if orders.logs else tempfile.mkdtemp(prefix="rankmuster-bench-")
     folder = orders.logs or own or ""
@@ -56,6 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os._exit(status)
 
 
+def _only(asked: tuple[tuple[str, str], ...]) -> None:
+    """What the node or its launcher happens to set would be measured otherwise, and not stand in the result."""
+    for name in [name for name in os.environ if name.startswith("NCCL_")]:
+        del os.environ[name]
+    os.environ.update(asked)
+
+
 def _place(orders: Orders, environment: MutableMapping[str, str]) -> Place:
     if orders.rank is not None and orders.ranks is not None:
         return Place(orders.rank, orders.ranks, orders.rank, "local")
@@ -65,7 +74,7 @@ def _place(orders: Orders, environment: MutableMapping[str, str]) -> Place:
 def _work(orders: Orders, place: Place, speaker: Speaker, folder: str) -> None:
     speaker.say(
         "started",
-        host=socket.gethostname(),
+        host=os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
         pid=os.getpid(),
         ranks=place.ranks,
         launcher=place.launcher,
