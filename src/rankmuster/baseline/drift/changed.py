@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rankmuster.baseline.drift.fleet import NodePast, known
 from rankmuster.baseline.drift.parts import is_unknown
@@ -50,6 +51,9 @@ def compared(node: NodePast, since: float | None) -> NodeChanges:
         return NodeChanges(
             node, None, (), (), (f"{node.name}: {what}, so nothing says whether it changed", *_unknown_class(node, now))
         )
+    if not same_machine(node):
+        what = "none of its GPUs is one of the stored fingerprint's: another machine has its name now"
+        return NodeChanges(node, None, (), (), (f"{node.name}: {what}; its past is not this one's",))
     found = changes(before, now)
     real = tuple(one for one in found if not is_unknown(one))
     return NodeChanges(
@@ -63,6 +67,22 @@ def compared(node: NodePast, since: float | None) -> NodeChanges:
         ),
         notes=tuple(_not_known(node, one) for one in found if is_unknown(one) and one.applies),
     )
+
+
+def same_machine(node: NodePast) -> bool:
+    """Whether its newest fingerprint shares a GPU with the one before, or one of them does not say which it has."""
+    if len(node.fingerprints) < 2:
+        return True
+    now, before = (_uuids(one.made_from) for one in (node.fingerprints[-1], node.fingerprints[-2]))
+    return not now or not before or bool(now & before)
+
+
+def _uuids(made_from: Mapping[str, Any]) -> set[str]:
+    gpus = made_from.get("gpus")
+    if not isinstance(gpus, (list, tuple)):
+        return set()
+    found = [gpu.get("uuid") for gpu in gpus if isinstance(gpu, Mapping)]
+    return {uuid for uuid in found if isinstance(uuid, str) and uuid}
 
 
 def _not_known(node: NodePast, change: Change) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from rankmuster.baseline.drift.attribute import attributes_of
-from rankmuster.baseline.drift.changed import NodeChanges, compared
+from rankmuster.baseline.drift.changed import NodeChanges, compared, same_machine
 from rankmuster.baseline.drift.changed_findings import changed_findings, why_not
 from rankmuster.baseline.drift.choice_findings import choice_findings
 from rankmuster.baseline.drift.class_levels import class_changes, with_points
@@ -37,19 +38,20 @@ def examine(fleet: Fleet, settings: DriftSettings = DEFAULTS) -> DriftReport:
         {key: one.node.name for key, one in hashes.items()},
         {one.node.name: attributes_of(one.node.now) for one in nodes if one.node.now is not None},
     )
+    histories = _renamed(fleet)
     findings = list(changed_findings(nodes, settings))
     profiles: list[Runs] = []
     points: list[ChangePoint] = []
     notes: list[str] = []
-    for profile in sorted({one.profile for one in fleet.histories}):
-        histories = [one for one in fleet.histories if one.profile == profile]
-        runs = runs_of(histories)
+    for profile in sorted({one.profile for one in histories}):
+        of_profile = [one for one in histories if one.profile == profile]
+        runs = runs_of(of_profile)
         profiles.append(runs)
-        findings += _of_profile(histories, runs, hashes, names, settings)
-        points += [point for one in histories for point in class_changes(one, settings)]
+        findings += _of_profile(of_profile, runs, hashes, names, settings)
+        points += [point for one in of_profile for point in class_changes(one, settings)]
         if not runs.spread and len(runs.time):
             notes.append(f"profile {profile}: no run says how far its ranks lie apart (the built-in benchmark does)")
-        if not any(one.choices for one in histories) and len(runs.time):
+        if not any(any(one.choices) for one in of_profile) and len(runs.time):
             notes.append(f"profile {profile}: no run says what NCCL chose (its log was not read)")
     findings = list(with_points(findings, points, settings))
     moved = [one for one in nodes if one.moved or any(not change.applies for change in one.changes)]
@@ -58,12 +60,25 @@ def examine(fleet: Fleet, settings: DriftSettings = DEFAULTS) -> DriftReport:
         classes=tuple(sorted({one.class_hash for one in nodes if one.class_hash is not None})),
         findings=tuple(sorted(findings, key=_order)),
         baseline_applies=not moved,
-        regenerate=regenerate(nodes, fleet.histories),
+        regenerate=regenerate(nodes, histories),
         why=why_not(nodes),
         unknown=(*(text for one in nodes for text in one.unknown), *unmeasured(fleet, profiles)),
         stop_rollout=any(stops(one) for one in findings),
         notes=(*(text for one in nodes for text in one.notes), *notes),
     )
+
+
+def _renamed(fleet: Fleet) -> tuple[ClassHistory, ...]:
+    """With results from before a GPU or NIC was replaced under the node hash of now: it is still that node."""
+    names = {
+        earlier: node.node_hash
+        for node in fleet.nodes
+        for earlier in node.earlier_hashes
+        if node.node_hash is not None and same_machine(node)
+    }
+    if not names:
+        return fleet.histories
+    return tuple(replace(one, nodes=tuple(names.get(node, node) for node in one.nodes)) for one in fleet.histories)
 
 
 def _of_profile(

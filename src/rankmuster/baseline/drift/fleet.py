@@ -16,6 +16,7 @@ class NodePast:
 
     `fingerprints`: by time, oldest first; the last one is what it is now. `now_is_live`: that one was taken just now,
     not stored before. `runs`: results the store has of it, by state, of any class.
+    `earlier_hashes`: what its node hash was before a GPU or NIC was replaced.
     """
 
     name: str
@@ -23,6 +24,7 @@ class NodePast:
     fingerprints: tuple[Fingerprint, ...]
     now_is_live: bool = False
     runs: Mapping[str, int] = field(default_factory=dict)
+    earlier_hashes: tuple[str, ...] = ()
 
     @property
     def now(self) -> Fingerprint | None:

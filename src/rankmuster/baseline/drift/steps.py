@@ -174,6 +174,8 @@ def _creeping(runs: Runs, rows: Ints, lane: Lane, share: float, settings: DriftS
     degrees of freedom that all statistics here count to at most.
     """
     rows = rows[(runs.class_[rows] == runs.class_[rows[-1]]) & np.isfinite(runs.level[lane][rows])]
+    if settings.since is not None:
+        rows = rows[runs.time[rows] >= settings.since]
     if len(rows) < CREEP_RUNS or runs.time[rows[-1]] <= runs.time[rows[0]]:
         return []
     x = (runs.time[rows] - runs.time[rows[0]]) / WEEK
