@@ -1,0 +1,51 @@
+"""The facts of GPUs for a comparison: links as counts, since it does not matter which of 18 links is down."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rankmuster.model.unknown import Unknown
+
+_Leaf = str | int | float | bool | None | Unknown
+_AS_THEY_ARE = ("uuid", "bus_id", "model", "vbios", "numa")
+_OF_THE_LINK = ("width", "width_max", "generation_max")
+PRESENT = "present"
+
+
+def gpu_leaves(gpus: Sequence[Any]) -> dict[str, _Leaf]:
+    found: dict[str, _Leaf] = {}
+    for number, gpu in enumerate(gpus):
+        if not isinstance(gpu, Mapping):
+            continue
+        at = f"gpus/{gpu.get('index', number)}"
+        found[at] = PRESENT
+        found |= {f"{at}/{name}": gpu[name] for name in _AS_THEY_ARE if name in gpu}
+        pcie = gpu.get("pcie")
+        if isinstance(pcie, Mapping):
+            found |= {f"{at}/pcie/{name}": pcie[name] for name in _OF_THE_LINK if name in pcie}
+        found |= _links(f"{at}/nvlinks", gpu.get("links"))
+        facts = gpu.get("facts")
+        if isinstance(facts, Mapping):
+            found |= {f"{at}/facts/{name}": str(value) for name, value in facts.items()}
+    return found
+
+
+def _links(at: str, links: Any) -> dict[str, _Leaf]:
+    if isinstance(links, Unknown):
+        return {at: links}
+    if not isinstance(links, (list, tuple)):
+        return {}
+    known = [link for link in links if isinstance(link, Mapping)]
+    speeds = [link["speed_gbps"] for link in known if isinstance(link.get("speed_gbps"), (int, float))]
+    remotes = Counter(link["remote"] for link in known if isinstance(link.get("remote"), str))
+    down = sum(1 for link in known if link.get("state") == "inactive")
+    found: dict[str, _Leaf] = {
+        f"{at}/count": len(known),
+        f"{at}/up": len(known) - down,
+        f"{at}/leads to": ", ".join(f"{n} to {remote}" for remote, n in sorted(remotes.items())) or "nowhere said",
+    }
+    if speeds:
+        found[f"{at}/slowest GB/s"] = min(speeds)
+    return found
