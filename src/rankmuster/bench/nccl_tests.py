@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rankmuster.bench.contention import Contention, ContentionWatch
 from rankmuster.bench.nccl_tests_find import Binary, NcclTestsMissing, count_gpus, find
 from rankmuster.bench.nccl_tests_once import Place, run_once
 from rankmuster.bench.nccl_tests_series import Series, options_of, series_of
@@ -55,8 +56,7 @@ def run_nccl_tests(
     choices: bool = True,
     keep: Path | None = None,
     launcher: Sequence[str] = (),
-    started: Callable[[int], None] | None = None,
-    looked: Callable[[], None] | None = None,
+    contention: bool = True,
 ) -> BenchmarkRun:
     """One run of the profile. `gpus`: how many, None for the profile's or all that the tool sees.
 
@@ -66,7 +66,7 @@ def run_nccl_tests(
     run is HUNG. `choices`: a short second process logs what NCCL chooses (logging each call would slow the measured).
     `keep`: a folder for output, JSON, logs and NCCL's dump of the topology, made where missing; otherwise they go.
     `launcher`: what starts a rank per GPU (`mpirun -np 16 ...`); then each has one GPU, and `gpus` is their number.
-    `started`, `looked`: see `run_bounded`, for a watch over who else works on the GPUs.
+    `contention`: watch through NVML who else works on the GPUs; a run with foreign work is CONTENDED.
 
     Raises NcclTestsMissing where no usable program is found, or there are fewer than two GPUs.
     """
@@ -84,7 +84,11 @@ def run_nccl_tests(
     with ExitStack() as stack:
         scratch = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rankmuster-bench-")))
         scratch.mkdir(parents=True, exist_ok=True)
-        each = _Starter(scratch, ranks, environment, launcher, started, looked, given or {})
+        watch = ContentionWatch() if contention else None
+        if watch is not None:
+            stack.callback(watch.close)
+            watch.begin()
+        each = _Starter(scratch, ranks, environment, launcher, watch)
         for number, part in enumerate(parts):
             left = end - time.monotonic()
             if left < LEAST_SECONDS:
@@ -93,10 +97,10 @@ def run_nccl_tests(
             runs.append(each.measure(part, number, left))
             if runs[-1].state is RunState.HUNG:
                 break  # what hangs once may hold the GPUs: the next would only hang too
-        else:
-            if choices:
-                runs = each.with_choices(runs, parts, end)
-    run = merged(runs)
+        found = watch.finish(_used(runs)) if watch is not None else Contention()
+        if choices:
+            runs = each.with_choices(runs, parts, end)
+    run = _contended(merged(runs), found)
     return replace(
         run,
         source=f"nccl-tests in {next(iter(binaries.values())).path.parent}",
@@ -114,18 +118,14 @@ class _Starter:
         ranks: int,
         environment: Mapping[str, str],
         launcher: Sequence[str],
-        started: Callable[[int], None] | None,
-        looked: Callable[[], None] | None,
-        given: Mapping[str, str],
+        watch: ContentionWatch | None,
     ) -> None:
         self._scratch = scratch
         self._ranks = ranks
         self._each = 1 if launcher else ranks
         self._environment = environment
         self._launcher = launcher
-        self._started = started
-        self._looked = looked
-        self._given = given
+        self._watch = watch
 
     def measure(self, part: _Part, number: int, seconds: float) -> BenchmarkRun:
         """One series, measured; NCCL logs what it does while it connects, into a file."""
@@ -146,7 +146,8 @@ class _Starter:
         Not to learn it is no fault of the run: it is said, and the run stays what it is.
         """
         found: list[BenchmarkRun] = []
-        for number, (run, part) in enumerate(zip(runs, parts, strict=True)):
+        self._watch = None  # it has concluded
+        for number, (run, part) in enumerate(zip(runs, parts, strict=False)):
             left = min(CHOICE_SECONDS, end - time.monotonic())
             if left < LEAST_SECONDS or run.state not in (RunState.COMPLETE, RunState.WRONG):
                 found.append(run)
@@ -175,9 +176,13 @@ class _Starter:
             environment={**debug, **self._environment},
             seconds=seconds,
             launcher=self._launcher,
-            started=self._started,
-            looked=self._looked,
+            started=None if self._watch is None else self._own,
+            looked=None if self._watch is None else self._watch.poll,
         )
+
+    def _own(self, pid: int) -> None:
+        assert self._watch is not None
+        self._watch.own((pid,))
 
     def _log(self, place: Place) -> bytes:
         found: list[bytes] = []
@@ -205,6 +210,18 @@ def _as_asked(run: BenchmarkRun, part: _Part, ranks: int) -> BenchmarkRun:
         )
         asked.append(replace(one, cell=replace(one.cell, size_bytes=size)))
     return replace(run, measurements=tuple(asked))
+
+
+def _used(runs: Sequence[BenchmarkRun]) -> tuple[str, ...] | None:
+    """Bus ids of the GPUs that were used; None where nothing says which."""
+    found = {rank.bus_id for run in runs for rank in run.ranks if rank.bus_id is not None}
+    return tuple(sorted(found)) or None
+
+
+def _contended(run: BenchmarkRun, found: Contention) -> BenchmarkRun:
+    """Foreign work spoils a run that is otherwise complete; that nobody could look is said."""
+    state = RunState.CONTENDED if found.found and run.state is RunState.COMPLETE else run.state
+    return replace(run, state=state, reason="; ".join(part for part in (run.reason, found.reason) if part))
 
 
 def _not_begun(runs: Sequence[BenchmarkRun], part: _Part, limit: float) -> BenchmarkRun:
