@@ -14,9 +14,23 @@ from rankmuster.evidence.text import head
 from rankmuster.model.plane import Plane
 from rankmuster.model.problem import Problem, ProblemKind
 
-_ARCHITECTURE = ("Architektur", "Architecture ", "Arquitectura", "Arquitetura", "Architettura", "Architectuur")
+_ARCHITECTURE: tuple[str, ...] = (
+    "Architektur",
+    "Architecture ",
+    "Arquitectura",
+    "Arquitetura",
+    "Architettura",
+    "Architectuur",
+)
 _ARCHITECTURE += ("Архитектура", "架构", "架構", "アーキテクチャ", "아키텍처")  # as the tool writes them
-_FILE_SYSTEM = ("Dateisystem", "Sys. de fichiers", "Système de fichiers", "S.ficheros", "Sist. Arq.", "Bestandssysteem")
+_FILE_SYSTEM: tuple[str, ...] = (
+    "Dateisystem",
+    "Sys. de fichiers",
+    "Système de fichiers",
+    "S.ficheros",
+    "Sist. Arq.",
+    "Bestandssysteem",
+)
 _FILE_SYSTEM += ("Файл.система", "文件系统", "檔案系統", "ファイルシス", "파일 시스템")  # as above
 
 

@@ -1,5 +1,5 @@
 /* A libnvidia-ml.so.1 of four GPUs for tests, so that the real binding's code runs without a driver.
-   FAKE_NVML: normal | block (GPU 2 never answers a field query) | lost (GPU 2) | crash (after some calls)
+   FAKE_NVML: normal | block (GPU 2 never answers a field query) | lost (GPU 2) | crash (after some calls) | crash-soon
    | bare (hardly anything is supported) | blackwell (bytes per link only) | init-blocks | no-driver | hidden (no
    processes) | still (no byte moves) | xid (GPU 1 reports 79, once) | no-links. Every GPU has one process,
    FAKE_NVML_PID + index. With FAKE_NVML_FILE the mode is what that file holds, and may change. */
@@ -36,7 +36,7 @@ static long long milliseconds(void) {
     return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 static int gate(Device *gpu) {
-    if (is("crash") && ++calls > 300) { int *nowhere = NULL; *(volatile int *)nowhere = 1; }
+    if ((is("crash") && ++calls > 300) || (is("crash-soon") && ++calls > 40)) { int *nowhere = NULL; *(volatile int *)nowhere = 1; }
     if (is("lost") && gpu->index == 2) return LOST;
     if (is("bare")) return NOT_SUPPORTED;
     return OK;

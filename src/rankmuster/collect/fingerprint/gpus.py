@@ -12,7 +12,6 @@ from typing import Any
 
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.fingerprint.links import read_links
-from rankmuster.collect.node.gpu_record import GpuRecord
 from rankmuster.collect.node.nvml_session import NvmlSession
 from rankmuster.evidence.p2p_words import ANCESTOR_WORDS, P2P_WORDS, SELF
 from rankmuster.evidence.pci import address
@@ -39,10 +38,9 @@ class Told:
     ended: str | None = None  # how the child ended, where not well
 
 
-def ask(deadline: Deadline, host: str) -> Told:
+def ask(deadline: Deadline) -> Told:
     """Everything that NVML says by the deadline. Never raises, never blocks longer."""
     told = Told()
-    record = GpuRecord(host)
     try:
         session = NvmlSession(seconds=deadline.remaining() + 1.0, mode="path")
     except OSError as error:
@@ -53,23 +51,22 @@ def ask(deadline: Deadline, host: str) -> Told:
     while not ended and not session.ended and not until.passed:
         for line in session.lines(until):
             ended = ended or line.get("kind") == "end"
-            _take(told, record, line)
+            _take(told, line)
     told.ended = end = session.close()
-    told.complete, told.count = set(record.complete), record.count
-    if told.reason is None and record.count is None:
+    if told.reason is None and told.count is None:
         how = f"its process {end}" if end else "it gave no answer in time"
         told.reason = f"NVML was asked to start and {how}; after a GPU fault (Xid 79, 119) the driver blocks"
-    if told.count is not None:
-        told.hanging = {gpu: what for gpu, what in record.hanging().items() if gpu not in told.complete}
     return told
 
 
-def _take(told: Told, record: GpuRecord, line: Mapping[str, Any]) -> None:
+def _take(told: Told, line: Mapping[str, Any]) -> None:
     kind = line.get("kind")
     if kind == "unusable":
         told.reason, told.absent = str(line.get("reason")), bool(line.get("absent"))
     elif kind == "driver":
-        told.driver = line.get("facts") or {}
+        told.driver, told.count = line.get("facts") or {}, int(line["count"])
+    elif kind == "slow":
+        told.hanging[int(line["gpu"])] = f"{line.get('call')} for {float(line['seconds']):.0f} s"
     elif kind == "pair":
         told.pairs[int(line["gpu"]), int(line["other"])] = line
     elif kind == "gpu":
@@ -80,7 +77,9 @@ def _take(told: Told, record: GpuRecord, line: Mapping[str, Any]) -> None:
         entry["facts"].update(line.get("facts") or {})
         if line.get("link"):
             entry["links"].append(line["link"])
-    record.take(line)
+        if line.get("complete"):
+            told.complete.add(int(line["gpu"]))
+        told.hanging.pop(int(line["gpu"]), None)  # it came back
 
 
 def gpu_paths(told: Told, numa: Mapping[str, int | Unknown]) -> tuple[GpuPath, ...] | Unknown:
@@ -121,11 +120,13 @@ def gpu_paths(told: Told, numa: Mapping[str, int | Unknown]) -> tuple[GpuPath, .
 def _why(told: Told, index: int, entry: Mapping[str, Any]) -> str:
     if entry.get("error"):
         return f"NVML says of GPU {index}: {entry['error']}"
+    if index in told.complete:
+        return f"NVML does not tell it of GPU {index}"
     if index in told.hanging:
         return f"GPU {index} has not answered {told.hanging[index]}: the driver blocks, as after a GPU fault"
-    if told.ended and index not in told.complete:
+    if told.ended:
         return f"the process that asks NVML {told.ended} before it had told it of GPU {index}"
-    return f"NVML does not tell it of GPU {index}"
+    return f"NVML had not told it of GPU {index} when the time ended"
 
 
 def _link(facts: Mapping[str, str], why: Unknown) -> Link:

@@ -52,7 +52,7 @@ def take(
     of = whose(machine, pid, environ, until)
     known = {} if isinstance(of.environ, Unknown) else of.environ
     parts: dict[str, Callable[[], Any]] = {
-        "NVML": lambda: nvml.ask(until, machine.hostname),
+        "NVML": lambda: nvml.ask(until),
         "the PCI tree": lambda: read_tree(machine.sys, until),
         "network devices": lambda: read_nics(machine.sys, until),
         "software": lambda: read_software(machine, until, python=python, pid=pid, root=of.root),

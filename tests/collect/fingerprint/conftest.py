@@ -1,0 +1,35 @@
+"""NVML's library made of a few lines of C (that of the collectors' tests), and nothing of this machine's NVML."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "node" / "fake_nvml.c"
+
+
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler here to make NVML's library")
+    folder = tmp_path_factory.mktemp("nvml")
+    library = folder / "libnvidia-ml.so.1"
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE)], check=True, timeout=60)
+    return folder
+
+
+@pytest.fixture
+def nvml(nvml_library: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Four GPUs at buses 9a..9d: `nvml("block")`, `nvml(p2p="r4")`."""
+
+    def place(mode: str = "normal", p2p: str = "") -> None:
+        monkeypatch.setenv("LD_LIBRARY_PATH", str(nvml_library))
+        monkeypatch.setenv("FAKE_NVML", mode)
+        monkeypatch.setenv("FAKE_NVML_P2P", p2p)
+
+    return place
