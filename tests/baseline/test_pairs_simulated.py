@@ -1,4 +1,4 @@
-"""Fleets of 2 to 64 nodes with bad nodes, bad paths, hangs and noise: who is convicted, and that no good node ever is."""
+"""Fleets of 2 to 64 nodes with bad nodes, bad paths, hangs and noise: the bad are convicted, and no good node ever."""
 
 from __future__ import annotations
 

@@ -111,8 +111,8 @@ def next_round(
     nodes is measured again.
     """
     times: dict[frozenset[str], list[PairState]] = {}
-    for one in results:
-        times.setdefault(one.result.pair, []).append(one.state)
+    for result in results:
+        times.setdefault(result.result.pair, []).append(result.state)
     for played in tournament(nodes)[:rounds]:
         missing = tuple(pair for pair in played if frozenset(pair) not in times)
         if missing:

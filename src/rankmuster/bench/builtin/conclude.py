@@ -155,7 +155,7 @@ def _failures(heard: Heard, ended: Ended) -> str:
 
 def _unfinished(heard: Heard, ranks: int) -> str:
     """Where ranks that did not come to the end were heard of last."""
-    parts = []
+    parts: list[str] = []
     for number in range(ranks):
         rank = heard.ranks.get(number, RankHeard())
         if not rank.done and len(parts) < MOST_NAMED:
@@ -190,14 +190,14 @@ def _measurement(row: Plain, ranks: int) -> Measurement | None:
         cell = Cell(
             Operation(row["operation"]), int(row["size"]), str(row["dtype"]), bool(row["in_place"]), bool(row["graph"])
         )
-        time_us, wrong = float(row["time_us"]), int(row["wrong"])
+        time_us, wrong, moved = float(row["time_us"]), int(row["wrong"]), int(row["moved"])
         each = tuple(float(value) for value in row["iterations_us"])
         of_ranks = tuple(float(value) for value in row["ranks_us"])
     except (KeyError, TypeError, ValueError):
         return None
     if not time_us > 0:
         return None
-    algbw = cell.size_bytes / time_us / 1000
+    algbw = moved / time_us / 1000  # of the bytes that ranks share evenly; the cell has the size that was asked for
     busbw = algbw * cell.operation.bus_factor(ranks)
     return Measurement(cell, time_us, algbw, busbw, wrong, spread(each), each, of_ranks)
 

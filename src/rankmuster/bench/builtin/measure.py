@@ -17,10 +17,12 @@ Progress = Callable[[int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One cell that will be measured. `in_place`, `graph`: as it really is done here, which the step may not say."""
+    """One cell that will be measured. `size`: bytes as the profile asks for; `layout` has what the ranks
+    can share evenly. `in_place`, `graph`: as it really is done here, which the step may not say."""
 
     number: int
     step: int
+    size: int
     layout: Layout
     in_place: bool
     graph: bool
@@ -46,7 +48,7 @@ def plan(profile: Profile, group: Group, graphs: bool) -> tuple[list[Planned], l
             if shape is None:
                 left_out.append(f"{name} of {size} bytes leaves nothing for each of {group.ranks} ranks")
                 continue
-            cells.append(Planned(len(cells), place, shape, in_place, step.graph and graphs))
+            cells.append(Planned(len(cells), place, size, shape, in_place, step.graph and graphs))
     return cells, list(dict.fromkeys(left_out))
 
 

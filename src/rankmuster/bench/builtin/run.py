@@ -73,10 +73,12 @@ def run_builtin(
         orders = Orders(profile, seconds=time_limit_s + MARGIN, backend=backend, logs=str(folder.absolute()))
         watch = None if backend == "gloo" else ContentionWatch()
         started_at = now()
-        heard, ended, command = job.play(orders, deadline, time_limit_s, watch)
-        contention = Contention()
-        if watch is not None:
-            contention = watch.finish(_identities(heard))
+        try:
+            heard, ended, command = job.play(orders, deadline, time_limit_s, watch)
+            contention = watch.finish(_identities(heard)) if watch is not None else Contention()
+        finally:
+            if watch is not None:
+                watch.close()
         chosen = None
         if choices and ended.limit_s is None and not ended.dead and _with_nccl(heard):
             within = deadline.within(CHOICES_SECONDS)

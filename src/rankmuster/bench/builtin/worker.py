@@ -133,7 +133,8 @@ def _tell(orders: Orders, cell: Planned, gathered: list[Any], speaker: Speaker) 
     speaker.say(
         "row",
         operation=step.operation.value,
-        size=cell.layout.size_bytes,
+        size=cell.size,
+        moved=cell.layout.size_bytes,
         dtype=step.dtype,
         in_place=cell.in_place,
         graph=cell.graph,
@@ -169,4 +170,4 @@ def _end_with_parent() -> None:
 def _name(orders: Orders, cell: Planned) -> str:
     step = orders.profile.steps[cell.step]
     how = (", in place" if cell.in_place else "") + (", CUDA graph" if cell.graph else "")
-    return f"{step.operation.value} of {cell.layout.size_bytes} bytes ({step.dtype}{how})"
+    return f"{step.operation.value} of {cell.size} bytes ({step.dtype}{how})"
