@@ -36,7 +36,10 @@ def make_engine(place: Place, *, create: bool) -> Engine:
     """
     if place.file is not None:
         return _sqlite(place.file, place, create)
-    url = make_url(place.url or "")
+    try:
+        url = make_url(place.url or "")
+    except ValueError as error:  # a port that is no number
+        raise Unreachable(f"the history {place.name} is no URL that can be used: {error}") from error
     if "connect_timeout" not in url.query:
         url = url.update_query_dict({"connect_timeout": str(CONNECT_S)})
     return create_engine(url, pool_size=2, max_overflow=8, pool_pre_ping=False)

@@ -48,6 +48,18 @@ class History:
             raise
         return cls(engine, place)
 
+    @classmethod
+    def upgrade(cls, url: str) -> tuple[str | None, str]:
+        """Brings the tables of a history up to date, also of a PostgreSQL database that holds other things:
+        (version before, None where there were no tables; version now). All of it or nothing."""
+        place = place_of(url)
+        with told(place, "opening it"):
+            engine = make_engine(place, create=False)
+        try:
+            return migrate.upgrade_asked(engine, place)
+        finally:
+            engine.dispose()
+
     @property
     def name(self) -> str:
         """Where it is, without a password."""

@@ -51,8 +51,21 @@ def make_ready(engine: Engine, place: Place) -> None:
     upgrade(engine, place)
 
 
-def upgrade(engine: Engine, place: Place) -> tuple[str | None, str]:
-    """Brings the tables up to date: (version before, version now). What is stored stays.
+def upgrade_asked(engine: Engine, place: Place) -> tuple[str | None, str]:
+    """`upgrade` where a person asks for it, beside other tables too, but not into an SQLite file of something else.
+
+    Raises NotAHistory too.
+    """
+    with reading(engine, place, "looking for the tables") as connection:
+        version = version_of(connection)
+        if engine.dialect.name == "sqlite":
+            _must_be_ours(connection, version, place)
+    return upgrade(engine, place)
+
+
+def upgrade(engine: Engine, place: Place, to: str = NEWEST) -> tuple[str | None, str]:
+    """Brings the tables up to date: (version before, version now). What is stored stays. `to`: a version, for tests of
+    the next one.
 
     Raises NewerHistory, and what the database raises; nothing was changed then.
     """
@@ -62,11 +75,11 @@ def upgrade(engine: Engine, place: Place) -> tuple[str | None, str]:
         before = version_of(connection)
         _must_be_known(before, place)
         if before != NEWEST:
-            _run(connection)
-        return before, NEWEST
+            _run(connection, to)
+        return before, to
 
 
-def _run(connection: Connection) -> None:
+def _run(connection: Connection, to: str) -> None:
     from alembic import command
     from alembic.config import Config
 
@@ -74,7 +87,7 @@ def _run(connection: Connection) -> None:
     folder = str(Path(__file__).parent / "migrations")
     config.set_main_option("script_location", folder.replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, NEWEST)
+    command.upgrade(config, to)
 
 
 def _must_be_known(version: str | None, place: Place) -> None:

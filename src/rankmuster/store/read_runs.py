@@ -58,7 +58,7 @@ def runs_by_time(
     connection: Connection, conditions: Iterable[ColumnElement[bool]], limit: int | None
 ) -> tuple[HistoryRun, ...]:
     """Whole runs, newest first."""
-    order = (run_table.c.started_at.desc(), run_table.c.id.desc())
+    order = (run_table.c.started_at.desc(), run_table.c.record)
     rows = connection.execute(_whole().where(*conditions).order_by(*order).limit(limit)).all()
     return tuple(run for start in range(0, len(rows), CHUNK) for run in _made(connection, rows[start : start + CHUNK]))
 
