@@ -9,7 +9,7 @@ apart. Found points are OPEN: the baseline stays what it was until a person acce
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import expm1, sqrt
 
 import numpy as np
@@ -33,6 +33,13 @@ STRETCHES_S = (86400.0, 21600.0, 3600.0)
 what all nodes share (a switch, the room's heat) changes by the day."""
 
 STRETCHES_MIN = 8
+
+NODES_PER_STRETCH = 8
+"""Nodes per stretch below which their median may be of either healthy mode: a step at small sizes must then be wider
+than modes are apart (`FEW_NODES_LEAST`)."""
+
+FEW_NODES_LEAST = 0.40
+"""As a logarithm. Measured: modes stand 0.27 to 0.36 apart."""
 
 BEARERS = 3
 """Nodes with runs on both sides from which on they alone say whether the class has changed."""
@@ -93,7 +100,10 @@ def _of_group(history: ClassHistory, levels: Levels, settings: ChangeSettings, g
     pairs, of = np.unique(unit * (node.max() + 1) + node, return_inverse=True)
     per_node = medians(levels.level, of, len(pairs))
     series = medians(per_node, pairs // (node.max() + 1), count)
-    steps = find_steps(series, settings.rules[levels.group.regime], alpha)
+    rules = settings.rules[levels.group.regime]
+    if levels.group.regime is not Regime.PLATEAU and len(pairs) < NODES_PER_STRETCH * count:
+        rules = replace(rules, least=max(rules.least, FEW_NODES_LEAST))
+    steps = find_steps(series, rules, alpha)
     found = []
     for position, step in enumerate(steps):
         start = 0 if position == 0 else steps[position - 1].at
