@@ -11,6 +11,7 @@ from rankmuster.baseline.drift.fleet import Fleet, NodePast
 from rankmuster.model.benchmark import AlgorithmChoice, Cell, Operation
 from rankmuster.model.fingerprint import NONE, Fingerprint, NetworkDevice
 from rankmuster.model.history import CellHistory, ChangePoint, ClassHistory
+from rankmuster.model.unknown import Unknown
 
 DAY = 86_400.0
 START = 1_790_000_000.0
@@ -33,14 +34,14 @@ def fingerprint(
     host: str,
     *,
     day: float = 0.0,
-    driver: str = "580.1",
-    class_hash: str | None = None,
+    driver: str | Unknown = "580.1",
+    class_hash: str | Unknown | None = None,
     settings: Mapping[str, str] | None = None,
     **fields: object,
 ) -> Fingerprint:
     """Of a node with eight H200s. The class hash names the driver and settings, so that it changes with them."""
     given = dict(settings or {})
-    named = class_hash or "class-" + "-".join([driver, *(f"{key}={value}" for key, value in sorted(given.items()))])
+    own = "class-" + "-".join([str(driver), *(f"{key}={value}" for key, value in sorted(given.items()))])
     made = Fingerprint(
         host=host,
         taken_at=START + day * DAY,
@@ -59,10 +60,14 @@ def fingerprint(
         nic_order=tuple(range(8)),
         settings=given,
         kin_hash=f"kin-{driver}",
-        class_hash=named,
+        class_hash=own if class_hash is None else class_hash,
         node_hash=f"node-{host}",
     )
     return replace(made, **fields)  # type: ignore[arg-type]
+
+
+Run = tuple[str, float, dict[int, tuple[float, float, float]], tuple[AlgorithmChoice, ...]]
+"""Node hash, unix seconds, values of each size (bus GB/s, microseconds, percent between ranks), choices."""
 
 
 class Made:
@@ -70,7 +75,7 @@ class Made:
 
     def __init__(self, seed: int = 1) -> None:
         self.random = np.random.default_rng(seed)
-        self.runs: dict[str, list[tuple[str, float, dict[int, tuple[float, float, float]], tuple[AlgorithmChoice, ...]]]] = {}
+        self.runs: dict[str, list[Run]] = {}
 
     def run(
         self,

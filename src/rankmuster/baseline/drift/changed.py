@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rankmuster.baseline.drift.fleet import NodePast, known
-from rankmuster.baseline.drift.parts import is_unknown
-from rankmuster.baseline.fingerprint.changes import changes
+from rankmuster.baseline.drift.parts import PROFILE, matters
+from rankmuster.baseline.drift.words import changed
+from rankmuster.baseline.fingerprint.changes import changes, undecided
+from rankmuster.baseline.fingerprint.machine import MACHINE
 from rankmuster.model.fingerprint import Change, Fingerprint
 
 
@@ -51,38 +52,34 @@ def compared(node: NodePast, since: float | None) -> NodeChanges:
         return NodeChanges(
             node, None, (), (), (f"{node.name}: {what}, so nothing says whether it changed", *_unknown_class(node, now))
         )
-    if not same_machine(node):
-        what = "none of its GPUs is one of the stored fingerprint's: another machine has its name now"
-        return NodeChanges(node, None, (), (), (f"{node.name}: {what}; its past is not this one's",))
     found = changes(before, now)
-    real = tuple(one for one in found if not is_unknown(one))
+    if any(one.part == MACHINE for one in found):
+        what = "no GPU and no NIC of it is one of the stored fingerprint's: another machine has its name now"
+        return NodeChanges(node, None, (), (), (f"{node.name}: {what}; its past is not this one's",))
+    known_ones = [one for one in found if not undecided(one) and one.part != PROFILE]
+    real = tuple(one for one in known_ones if matters(one))
+    open_ones = [one for one in found if undecided(one)]
     return NodeChanges(
         node=node,
         before=before,
         changes=real,
         since=tuple(_first_seen(node.fingerprints, before, one) for one in real),
         unknown=(
-            *(_not_known(node, one) for one in found if is_unknown(one) and not one.applies),
+            *(_not_known(node, one) for one in open_ones if not one.applies),
             *_unknown_class(node, now),
         ),
-        notes=tuple(_not_known(node, one) for one in found if is_unknown(one) and one.applies),
+        notes=(
+            *(_not_known(node, one) for one in open_ones if one.applies),
+            *(f"{node.name}: {changed(one)}, which does nothing known" for one in known_ones if not matters(one)),
+        ),
     )
 
 
 def same_machine(node: NodePast) -> bool:
-    """Whether its newest fingerprint shares a GPU with the one before, or one of them does not say which it has."""
+    """Whether its newest fingerprint shares a GPU or NIC with the one before, or one of them does not say."""
     if len(node.fingerprints) < 2:
         return True
-    now, before = (_uuids(one.made_from) for one in (node.fingerprints[-1], node.fingerprints[-2]))
-    return not now or not before or bool(now & before)
-
-
-def _uuids(made_from: Mapping[str, Any]) -> set[str]:
-    gpus = made_from.get("gpus")
-    if not isinstance(gpus, (list, tuple)):
-        return set()
-    found = [gpu.get("uuid") for gpu in gpus if isinstance(gpu, Mapping)]
-    return {uuid for uuid in found if isinstance(uuid, str) and uuid}
+    return not any(one.part == MACHINE for one in changes(node.fingerprints[-2], node.fingerprints[-1]))
 
 
 def _not_known(node: NodePast, change: Change) -> str:

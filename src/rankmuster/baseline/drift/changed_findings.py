@@ -41,7 +41,9 @@ def _finding(key: _Key, group: Mapping[str, tuple[float, Change]], of: int, sett
         what = changed(change)
     else:
         what = changed(Change(key[1], change.before, change.after, change.effect, change.applies))
-    effect = change.effect if change.applies else f"{change.effect}; the old baseline does not apply".lstrip("; ")
+    effect = change.effect
+    if not change.applies and "baseline" not in effect:
+        effect = "; ".join(filter(None, (effect, "the old baseline does not apply")))
     return DriftFinding(
         kind=kind_of(change.part),
         scope=DriftScope.SYSTEMATIC if systematic else DriftScope.NODE,

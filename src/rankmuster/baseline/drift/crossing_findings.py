@@ -71,7 +71,7 @@ def _finding(
             filter(
                 None,
                 (
-                    f"{lane_words(worst.lane)} {'are' if len(members) > 1 else 'is'} {percent(worst.shift)}{more} with "
+                    f"{lane_words(worst.lane)} is {percent(worst.shift)}{more} with "
                     f"{what}, since {day(worst.since)}, profile {profile}",
                     where,
                     *(one.words for one in shared),

@@ -1,42 +1,52 @@
-"""Which kind of drift a changed part of a fingerprint is."""
+"""Which kind of drift a changed part of a fingerprint is, by the first words of its path."""
 
 from __future__ import annotations
-
-import re
 
 from rankmuster.model.drift import DriftKind
 from rankmuster.model.fingerprint import Change
 
-UNKNOWN = "unknown"
+PROFILE = "ncclTestProfile"
+"""Which benchmark was run last says nothing of the node."""
 
-_KINDS: tuple[tuple[DriftKind, re.Pattern[str]], ...] = (
-    (DriftKind.CHOICE, re.compile(r"choice|algorithm|protocol|channel|transport|nccl_?view|graphs?\b", re.IGNORECASE)),
-    (DriftKind.NIC, re.compile(r"^(?:made_from/)?(?:nics?|network|nic_?order|rdma|gid|networkDevice)", re.IGNORECASE)),
-    (
-        DriftKind.SETTING,
-        re.compile(
-            r"^(?:made_from/)?(?:settings?|container|nccl_settings|environment)\b|/(?:mig|ecc)\b", re.IGNORECASE
-        ),
-    ),
-    (
-        DriftKind.VERSION,
-        re.compile(r"driver|image|cuda|nccl|pytorch|engine|vbios|version|firmware|software", re.IGNORECASE),
-    ),
-)
+_KINDS = {
+    "nccl_view": DriftKind.CHOICE,
+    "nics": DriftKind.NIC,
+    "networkDeviceSet": DriftKind.NIC,
+    "nicOrder": DriftKind.NIC,
+    "settings": DriftKind.SETTING,
+    "container": DriftKind.SETTING,
+    "nccl_settings": DriftKind.SETTING,
+    "driver": DriftKind.VERSION,
+    "cuda_driver": DriftKind.VERSION,
+    "imageDigest": DriftKind.VERSION,
+    "cudaVersion": DriftKind.VERSION,
+    "ncclVersion": DriftKind.VERSION,
+    "pytorchVersion": DriftKind.VERSION,
+    "engine": DriftKind.VERSION,
+    "engineVersion": DriftKind.VERSION,
+}
 
-_NUMBER = re.compile(r"(?<=/)\d+(?=/|$)|(?<=\[)\d+(?=\])")
+_MEMBERS = {"gpus": 1, "nics": 1, "bridges": 1, "matrices": 2, "nccl_view": 2}
+"""Where the path says which of several parts it is of."""
 
 
 def kind_of(part: str) -> DriftKind:
-    """By the part's path in the document; what is none of the others is part of the topology."""
-    return next((kind for kind, pattern in _KINDS if pattern.search(part)), DriftKind.TOPOLOGY)
+    """What is none of the others is part of the topology."""
+    first, _, rest = part.partition("/")
+    if rest.endswith("/vbios"):
+        return DriftKind.VERSION
+    return _KINDS.get(first, DriftKind.TOPOLOGY)
 
 
 def place(part: str) -> str:
-    """The part without numbers, the same for every GPU and NIC: `gpus/*/vbios`."""
-    return _NUMBER.sub("*", part)
+    """The part without which of several it is, the same on every node: `gpus/*/vbios`."""
+    words = part.split("/")
+    member = _MEMBERS.get(words[0])
+    if member is None or len(words) <= member:
+        return part
+    return "/".join([*words[:member], "*", *words[member + 1 :]])
 
 
-def is_unknown(change: Change) -> bool:
-    """Whether it only says that something is not known: no drift, and no sameness either."""
-    return change.before.startswith(UNKNOWN) or change.after.startswith(UNKNOWN)
+def matters(change: Change) -> bool:
+    """Whether it is told as a drift: something that results or NCCL's choices depend on."""
+    return change.part != PROFILE and (bool(change.effect) or not change.applies)

@@ -7,14 +7,19 @@ from collections.abc import Sequence
 from rankmuster.baseline.drift.changed import NodeChanges
 from rankmuster.baseline.drift.fleet import known
 from rankmuster.baseline.drift.words import many, short
+from rankmuster.baseline.fingerprint.effects import BASELINE, PROFILE
 from rankmuster.model.history import ClassHistory
 
 ENOUGH_RUNS = 30
 """Runs with which a class has a history of its own: the rates of false alarms and of detection are stated for it."""
 
 
+OF_CLASSES = (BASELINE, PROFILE)
+"""What changes call the baselines that are named here one by one."""
+
+
 def regenerate(nodes: Sequence[NodeChanges], histories: Sequence[ClassHistory]) -> tuple[str, ...]:
-    """One sentence per class and profile that lacks runs, largest class first."""
+    """One sentence per class and profile that lacks runs, largest class first, then what else the changes ask for."""
     runs = {(one.class_hash, one.profile): one.total for one in histories}
     profiles: dict[str, set[str]] = {}
     for one in histories:
@@ -29,9 +34,13 @@ def regenerate(nodes: Sequence[NodeChanges], histories: Sequence[ClassHistory]) 
         ):
             if profile is not None:
                 wanted[node.class_hash, profile] = wanted.get((node.class_hash, profile), 0) + 1
-    return tuple(
+    beside = dict.fromkeys(
+        what for node in nodes for change in node.changes for what in change.regenerate if what not in OF_CLASSES
+    )
+    lacking = (
         f"class {short(class_hash)}, profile {profile}: {runs.get((class_hash, profile), 0)} of {ENOUGH_RUNS} runs so "
         f"far, {many(count)} to measure on"
         for (class_hash, profile), count in sorted(wanted.items(), key=lambda item: (-item[1], item[0]))
         if runs.get((class_hash, profile), 0) < ENOUGH_RUNS
     )
+    return (*lacking, *beside)

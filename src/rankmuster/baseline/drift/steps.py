@@ -117,8 +117,9 @@ def _loss(runs: Runs, rows: Ints, step: NodeStep, share: float, settings: DriftS
         return None
     classes = (runs.classes[runs.class_[rows[first - 1]]], runs.classes[runs.class_[rows[first]]])
     # against all that was before: a node that came back from a bad week has not drifted
-    change, slope = math.expm1(float(np.median(level[first:]) - np.median(level[:first]))), None
-    if change * step.change <= 0:
+    moved, slope = float(np.median(level[first:]) - np.median(level[:first])), None
+    change = math.expm1(moved)
+    if change * step.change <= 0 or _showing(level[first:] - np.median(level[:first]), moved) < LEAST_RUNS_AFTER:
         return None
     if classes[0] == classes[1]:
         slope = _creep(time, level, first)
@@ -137,6 +138,11 @@ def _loss(runs: Runs, rows: Ints, step: NodeStep, share: float, settings: DriftS
         runs=(first, len(rows) - first),
         p_value=step.p_value,
     )
+
+
+def _showing(away: Floats, moved: float) -> int:
+    """Runs that each show half of the step or more: the median of two is the mean of a bad run and a good one."""
+    return int((away / moved >= 0.5).sum()) if moved else 0
 
 
 def _a_mode(runs: Runs, lane: Lane, rows: Ints, first: int, share: float) -> bool:

@@ -13,7 +13,7 @@ NAMED = 3
 
 _HASH = re.compile(r"(?:sha256:)?([0-9a-f]{12})[0-9a-f]{20,}")
 _AMOUNT = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([^\d\s].*)?\Z")
-_SCALED = re.compile(r"rate|speed|width|generation|count|links|gbps|shm|memlock", re.IGNORECASE)
+_SCALED = re.compile(r"rate|speed|width|generation|count|links|gbps|memlock", re.IGNORECASE)
 
 
 def percent(change: float) -> str:
