@@ -6,6 +6,7 @@ its parts were changed. Unknown values are `{unknown: reason}`; a key of that na
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,7 +63,8 @@ def to_document(fingerprint: Fingerprint) -> dict[str, Any]:
         said["networkDeviceSet"] = [
             {name: getattr(device, field) for name, field in DEVICE_FIELDS.items()} for device in devices
         ]
-    body: dict[str, Any] = {"host": fingerprint.host, "takenAt": fingerprint.taken_at, "communicationFingerprint": said}
+    taken = fingerprint.taken_at if math.isfinite(fingerprint.taken_at) else None  # captured text has no time
+    body: dict[str, Any] = {"host": fingerprint.host, "takenAt": taken, "communicationFingerprint": said}
     body |= {name: encode(getattr(fingerprint, field)) for name, field in BESIDE.items()}
     body[MADE_FROM] = encode(fingerprint.made_from)
     sections = sections_of(body)

@@ -7,6 +7,7 @@ make the hashes that stand in it is refused, with the parts that were changed.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -84,9 +85,9 @@ def _fingerprint(document: Mapping[str, Any]) -> Fingerprint:
     host, taken = document.get("host"), document.get("takenAt")
     if host is not None and not isinstance(host, str):
         raise _wrong("host", host, "a text or null")
-    if isinstance(taken, bool) or not isinstance(taken, (int, float)):
-        raise _wrong("takenAt", taken, "a number")
-    values: dict[str, Any] = {"host": host, "taken_at": float(taken)}
+    if taken is not None and (isinstance(taken, bool) or not isinstance(taken, (int, float))):
+        raise _wrong("takenAt", taken, "a number or null")
+    values: dict[str, Any] = {"host": host, "taken_at": math.nan if taken is None else float(taken)}
     readers: dict[str, Callable[[str, Any], Any]] = {
         "gpuCount": _count,
         "networkDeviceSet": _devices,

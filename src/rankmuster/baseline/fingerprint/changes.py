@@ -25,6 +25,9 @@ _UNKNOWN = "unknown ("
 _MOST_NAMED = 4
 """Parts that a change names when several changed alike; the rest are counted."""
 
+_FOLLOW_FROM_SYS = ("topologyHash", "nicOrder", "settings/sys.complete", "settings/acs")
+"""Not told of where the PCI tree was read on one side alone: they follow from that."""
+
 _REST = Rule("*", Weight.NOTE, "", "no effect on NCCL is known")
 
 
@@ -65,6 +68,7 @@ def undecided(change: Change) -> bool:
 def _differences(
     before: Fingerprint, after: Fingerprint, one: dict[str, Leaf], other: dict[str, Leaf]
 ) -> Iterator[Difference]:
+    follows = _FOLLOW_FROM_SYS if isinstance(one["pci"], Unknown) is not isinstance(other["pci"], Unknown) else ()
     unread = {path for leaves in (one, other) for path, value in leaves.items() if isinstance(value, Unknown)}
     for path in dict.fromkeys([*one, *other]):
         difference = Difference(path, one.get(path), other.get(path), before, after)
@@ -73,6 +77,8 @@ def _differences(
         if path.startswith("nccl_view/") and (difference.before is None or difference.after is None):
             continue  # a benchmark ran on one side alone, or measured another size
         if (path not in one or path not in other) and _said_elsewhere(path, one, other):
+            continue
+        if path in follows:
             continue
         both_unknown = isinstance(difference.before, Unknown) and isinstance(difference.after, Unknown)
         if both_unknown and not difference.of_class:
@@ -88,7 +94,7 @@ def _parents(path: str) -> set[str]:
 
 def _said_elsewhere(path: str, one: dict[str, Leaf], other: dict[str, Leaf]) -> bool:
     """Whether a fact is absent on a side because the device is, which is said of the device as a whole."""
-    if path.count("/") > 1 and path.startswith(("bridges/", "matrices/")):
+    if path.startswith("container/") or (path.count("/") > 1 and path.startswith(("bridges/", "matrices/"))):
         return True
     whole = "/".join(path.split("/")[:2])
     return whole != path and (whole in one) is not (whole in other)
@@ -132,7 +138,7 @@ def _told(difference: Difference, value: Leaf) -> str:
     if isinstance(value, Unknown):
         return f"{_UNKNOWN}{value.reason})"
     if value is None:
-        return UNSET if "settings/" in difference.path else ABSENT
+        return UNSET if "settings/NCCL_" in difference.path else ABSENT
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)

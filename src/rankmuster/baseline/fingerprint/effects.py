@@ -64,14 +64,6 @@ class Difference:
     def lost(self) -> bool:
         return self.after is None
 
-    @property
-    def subject(self) -> str:
-        """`GPU 3`, `mlx5_0`: what the path is of."""
-        parts = self.path.split("/")
-        if len(parts) < 2:
-            return parts[0]
-        return f"GPU {parts[1]}" if parts[0] == "gpus" else parts[1]
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,15 @@ _Leaf = str | int | float | bool | None | Unknown
 _AS_THEY_ARE = ("uuid", "bus_id", "model", "vbios", "numa")
 _OF_THE_LINK = ("width", "width_max", "generation_max")
 PRESENT = "present"
+
+STEADY_FACTS = (
+    "Fabric / State",
+    "Fabric / Status",
+    "Persistence Mode",
+    "GPU Virtualization Mode",
+    "FB Memory Usage / Total",
+)
+"""Of what `nvidia-smi -q` says; the rest counts errors, which admission looks at, and differs at every look."""
 
 
 def gpu_leaves(gpus: Sequence[Any]) -> dict[str, _Leaf]:
@@ -28,7 +36,8 @@ def gpu_leaves(gpus: Sequence[Any]) -> dict[str, _Leaf]:
         found |= _links(f"{at}/nvlinks", gpu.get("links"))
         facts = gpu.get("facts")
         if isinstance(facts, Mapping):
-            found |= {f"{at}/facts/{name}": str(value) for name, value in facts.items()}
+            steady = {name: value for name, value in facts.items() if str(name).startswith(STEADY_FACTS)}
+            found |= {f"{at}/facts/{name}".replace(" / ", ", "): str(value) for name, value in steady.items()}
     return found
 
 
@@ -39,12 +48,12 @@ def _links(at: str, links: Any) -> dict[str, _Leaf]:
         return {}
     known = [link for link in links if isinstance(link, Mapping)]
     speeds = [link["speed_gbps"] for link in known if isinstance(link.get("speed_gbps"), (int, float))]
-    remotes = Counter(link["remote"] for link in known if isinstance(link.get("remote"), str))
+    remotes = sorted({link["remote"] for link in known if isinstance(link.get("remote"), str)})
     down = sum(1 for link in known if link.get("state") == "inactive")
     found: dict[str, _Leaf] = {
         f"{at}/count": len(known),
         f"{at}/up": len(known) - down,
-        f"{at}/leads to": ", ".join(f"{n} to {remote}" for remote, n in sorted(remotes.items())) or "nowhere said",
+        f"{at}/leads to": ", ".join(remotes) or "nowhere said",
     }
     if speeds:
         found[f"{at}/slowest GB/s"] = min(speeds)

@@ -57,7 +57,7 @@ RULES = (
         "gpus/*/pcie/width",
         Weight.SLOWER,
         lambda d: (
-            f"PCIe of {d.subject} is {_share(d)} as wide: that much less between it and host memory or a NIC; NCCL "
+            f"the GPU's PCIe is {_share(d)} as wide: that much less between it and host memory or a NIC; NCCL "
             "2.30 and later see it and may choose other paths, earlier ones do not and wait for it; reseat the card "
             "or riser"
         ),
@@ -82,7 +82,7 @@ RULES = (
     Rule(
         "gpus/*/uuid",
         Weight.NODE,
-        lambda d: f"{d.subject} was swapped: the class is the same, this part of the node is not; re-admit the node",
+        "the GPU was swapped: the class is the same, this part of the node is not; re-admit the node",
         "GPU UUIDs name the board (NVML nvmlDeviceGetUUID)",
         (ADMISSION,),
     ),
@@ -119,7 +119,7 @@ RULES = (
     Rule(
         "gpus/*",
         Weight.PATH,
-        "a GPU more: another ring",
+        "a GPU more: another number of ranks, another ring",
         "bus bandwidth is of a number of ranks (nccl-tests doc/PERFORMANCE.md)",
         (BASELINE, ADMISSION),
         lambda d: d.before is None and d.path.count("/") == 1,
@@ -159,6 +159,15 @@ RULES = (
         "another number of NVSwitches is visible: Fabric Manager may run a degraded fabric",
         "NVIDIA Fabric Manager guide, degraded modes",
         (ADMISSION,),
+    ),
+    Rule(
+        "gpus/*/facts/Fabric, State",
+        Weight.FAILS,
+        "the NVLink fabric is not ready: CUDA starts with error 802 (system not yet initialized); look at Fabric "
+        "Manager",
+        "NVIDIA Fabric Manager guide; NVML nvmlDeviceGetGpuFabricInfoV: state 3 is completed",
+        (ADMISSION,),
+        lambda d: str(d.after).lower() != "completed",
     ),
     Rule("gpus/*/facts/*", Weight.NOTE, "", "nvidia-smi -q; no effect on NCCL is known"),
 )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from rankmuster.baseline.fingerprint.effects import ADMISSION, BASELINE, DUMPS, Rule, Weight
+from rankmuster.baseline.fingerprint.effects import ADMISSION, BASELINE, DUMPS, Difference, Rule, Weight
 
 _ACTIVE = "NCCL src/transport/net_ib: ports that are not ACTIVE are passed over"
 _GUIDE = "NCCL user guide, Environment Variables"
+
+
+def _as_many(difference: Difference) -> bool:
+    return len(str(difference.before).split()) == len(str(difference.after).split())
+
 
 RULES = (
     Rule(
@@ -15,7 +20,9 @@ RULES = (
         "rails over the spine or goes by way of another GPU (PXN)",
         f"{_GUIDE}: NCCL_CROSS_NIC, NCCL_PXN_DISABLE; NICs are numbered as net_ib finds them",
         (BASELINE, DUMPS),
+        _as_many,
     ),
+    Rule("nicOrder", Weight.CLASS, "another number of NICs to put in order", "docs/fingerprint.md", (BASELINE, DUMPS)),
     Rule(
         "networkDeviceSet",
         Weight.CLASS,

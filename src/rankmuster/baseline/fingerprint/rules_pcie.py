@@ -83,12 +83,28 @@ RULES = (
         (BASELINE, DUMPS),
     ),
     Rule(
+        "settings/[!N]*",
+        Weight.CLASS,
+        "it matters on one side alone: only there does traffic cross PCIe between devices",
+        "docs/fingerprint.md: a setting is of the class where it can matter",
+        (BASELINE,),
+        lambda d: d.before is None or d.after is None,
+    ),
+    Rule(
         "settings/acs",
         Weight.PATH,
         _redirecting,
         "NCCL user guide, Troubleshooting, PCI Access Control Services; PCIe base specification 6.12",
         (BASELINE, ADMISSION),
         _acs_on,
+    ),
+    Rule(
+        "settings/[!N]*",
+        Weight.CLASS,
+        "it matters on one side alone: only there does traffic cross PCIe between devices",
+        "docs/fingerprint.md: a setting is of the class where it can matter",
+        (BASELINE,),
+        lambda d: d.before is None or d.after is None,
     ),
     Rule(
         "settings/acs",

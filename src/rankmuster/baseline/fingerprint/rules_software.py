@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rankmuster.baseline.fingerprint.effects import ADMISSION, BASELINE, DUMPS, PROFILE, Rule, Weight
 
-_OLD = "the old baseline does not apply, regenerate it"
 
 RULES = (
     Rule(
@@ -61,7 +60,7 @@ RULES = (
     Rule(
         "driver",
         Weight.CLASS,
-        f"another driver: P2P, NVLS and the fabric are its work; {_OLD}",
+        "another driver: P2P, NVLS and the fabric are its work",
         "NVIDIA driver release notes",
         (BASELINE, ADMISSION),
     ),
@@ -71,35 +70,35 @@ RULES = (
     Rule(
         "cudaVersion",
         Weight.CLASS,
-        f"another CUDA runtime: other kernels and launch costs; {_OLD}",
+        "another CUDA runtime: other kernels and launch costs",
         "NCCL builds are of one CUDA version",
         (BASELINE,),
     ),
     Rule(
         "ncclVersion",
         Weight.CLASS,
-        f"another NCCL: its tuning table, algorithms and defaults change with versions; {_OLD}",
+        "another NCCL: its tuning table, algorithms and defaults change with versions",
         "NCCL release notes; src/graph/tuning.cc",
         (BASELINE, DUMPS),
     ),
     Rule(
         "pytorchVersion",
         Weight.CLASS,
-        f"another PyTorch: other launch paths, and often another NCCL in its wheel; {_OLD}",
+        "another PyTorch: other launch paths, and often another NCCL in its wheel",
         "PyTorch wheels pin nvidia-nccl",
         (BASELINE,),
     ),
     Rule(
         "imageDigest",
         Weight.CLASS,
-        f"another image: everything in it may be another version; {_OLD}",
+        "another image: everything in it may be another version",
         "an image digest is over all of its layers",
         (BASELINE,),
     ),
     Rule(
         "engine*",
         Weight.CLASS,
-        f"another engine: it issues other collectives, and sets NCCL_* values of its own; {_OLD}",
+        "another engine: it issues other collectives, and sets NCCL_* values of its own",
         "facts of vLLM, SGLang and TensorRT-LLM: docs/environment.md",
         (BASELINE,),
     ),
