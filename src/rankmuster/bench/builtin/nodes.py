@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from rankmuster.bench.builtin.conclude import Ended, Run, conclude
 from rankmuster.bench.builtin.environment import FIXED, NEEDED
@@ -13,7 +12,7 @@ from rankmuster.bench.builtin.frames import Listener
 from rankmuster.bench.builtin.heard import Heard
 from rankmuster.bench.builtin.orders import Orders
 from rankmuster.bench.launch import start
-from rankmuster.bench.launch.job import Job, Launcher
+from rankmuster.bench.launch.job import CannotLaunch, Job, Launcher
 from rankmuster.collect.deadline import Deadline
 from rankmuster.evidence.nccl_tests_environment import kept
 from rankmuster.model.benchmark import BenchmarkRun, Profile
@@ -47,15 +46,22 @@ def run_over_nodes(
     Raises CannotLaunch for what the launcher cannot do.
     """
     base = os.environ if here is None else here
-    orders = Orders(
-        profile, seconds=time_limit_s + MARGIN, backend=backend, environment=tuple(sorted(environment.items()))
-    )
     deadline = Deadline.after(time_limit_s)
     started_at = now()
 
-    def play(told: Orders, port: int, until: Deadline) -> tuple[Heard, tuple[start.Outcome, ...], Job]:
-        program = (python, "-m", "rankmuster.bench.builtin", *told.arguments())
-        job = Job(program, nodes, ranks_per_node, time_limit_s, tuple(FIXED.items()), address, port)
+    def play(port: int, chosen: bool) -> tuple[Heard, tuple[start.Outcome, ...], Job]:
+        job = job_over_nodes(
+            profile,
+            nodes,
+            ranks_per_node=ranks_per_node,
+            environment=environment,
+            time_limit_s=time_limit_s,
+            python=python,
+            backend=backend,
+            address=address,
+            port=port,
+            choices=chosen,
+        )
         heard = Heard()
         listeners: dict[int, Listener] = {}
 
@@ -63,15 +69,18 @@ def run_over_nodes(
             heard.take(listeners.setdefault(place, Listener()).feed(data, ended=not data))
 
         outcomes = start.run(
-            launcher.commands(job), environment=launching(base, environment), deadline=until, hear=hear
+            launcher.commands(job), environment=launching(base, environment), deadline=deadline, hear=hear
         )
         return heard, outcomes, job
 
-    heard, outcomes, job = play(orders, port, deadline)
+    heard, outcomes, job = play(port, False)
+    for outcome in outcomes:
+        if outcome.problem:
+            raise CannotLaunch(f"{outcome.story}: is {launcher.name} installed on this machine?")
     limit = time_limit_s if any(outcome.timed_out for outcome in outcomes) else None
     chosen = None
     if choices and limit is None and not heard.failures:
-        chosen, _, _ = play(replace(orders, choices=True), port + 1, deadline)
+        chosen, _, _ = play(port + 1, True)
     story = "; ".join(outcome.story for outcome in outcomes if outcome.story)
     run = Run(
         source=f"the built-in benchmark of {profile.name} over {', '.join(nodes)} by {launcher.name}",
@@ -87,6 +96,31 @@ def run_over_nodes(
         silent_nodes=() if whole else silent(heard, job),
     )
     return conclude(heard, ended, run, chosen=chosen)
+
+
+def job_over_nodes(
+    profile: Profile,
+    nodes: tuple[str, ...],
+    *,
+    ranks_per_node: int,
+    environment: Mapping[str, str],
+    time_limit_s: float,
+    python: str = "python3",
+    backend: str | None = None,
+    address: str | None = None,
+    port: int = 29_500,
+    choices: bool = False,
+) -> Job:
+    """What `run_over_nodes` has started. Raises CannotLaunch."""
+    orders = Orders(
+        profile,
+        seconds=time_limit_s + MARGIN,
+        backend=backend,
+        choices=choices,
+        environment=tuple(sorted(environment.items())),
+    )
+    program = (python, "-m", "rankmuster.bench.builtin", *orders.arguments())
+    return Job(program, nodes, ranks_per_node, time_limit_s, tuple(FIXED.items()), address, port)
 
 
 def launching(here: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, str]:

@@ -73,7 +73,8 @@ class Command:
 class Launcher(Protocol):
     """`name`: as on the command line."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def commands(self, job: Job) -> tuple[Command, ...]:
         """Pure. What to start, all at once. Raises CannotLaunch."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
-from rankmuster.baseline.pairs import PairResult, judged, next_round
+from rankmuster.baseline.pairs import TOLERANCE, PairResult, judged, next_round
 from rankmuster.model.benchmark import BenchmarkRun, Operation, Profile, RunState, Step
 
 PROFILE = Profile(
@@ -16,6 +17,24 @@ PROFILE = Profile(
 """1 GiB as in vendors' checks of pairs (Google's average 2 to 8 GiB); 256 MiB for the connections."""
 
 MOST_ROUNDS = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How pairs are judged and chosen: `judged` and `next_round` say what each of these does."""
+
+    floor: float | None = None
+    tolerance: float = TOLERANCE
+    trusted: tuple[str, ...] = ()
+    rounds: int = 1
+
+    def next(
+        self, nodes: Sequence[str], results: Sequence[PairResult], rail: int | None
+    ) -> tuple[tuple[str, str], ...]:
+        """Pairs of a rail to measure now."""
+        own = judged([one for one in results if one.rail == rail], floor=self.floor, tolerance=self.tolerance)
+        return next_round(nodes, own, trusted=self.trusted, rounds=self.rounds)
+
 
 Measure = Callable[[str, str, int | None, int], BenchmarkRun]
 """(first node, second node, rail, place in the round) -> the run; called from several threads at once."""
@@ -36,20 +55,16 @@ def measure_pairs(
     rails: Sequence[int | None],
     measure: Measure,
     told: Callable[[PairResult], None],
+    rules: Rules,
     *,
     known: Sequence[PairResult] = (),
-    floor: float | None,
-    tolerance: float,
-    trusted: Collection[str] = (),
-    rounds: int = 1,
 ) -> tuple[PairResult, ...]:
     """All results, those that were `known` first. Rails one after the other: together they would share what one of
     them is to be measured on. `told` gets each result as it comes, in this thread."""
     found = list(known)
     for rail in rails:
         for _ in range(MOST_ROUNDS):
-            own = judged([one for one in found if one.rail == rail], floor=floor, tolerance=tolerance)
-            pairs = next_round(nodes, own, trusted=trusted, rounds=rounds)
+            pairs = rules.next(nodes, found, rail)
             if not pairs:
                 break
             with ThreadPoolExecutor(len(pairs)) as pool:
