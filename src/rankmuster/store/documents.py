@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
@@ -27,6 +28,11 @@ _CLASS_FIELDS = (
 
 def put_fingerprint(connection: Connection, fingerprint: Fingerprint, document: bytes) -> bool:
     """See `History.put_fingerprint`."""
+    if not math.isfinite(fingerprint.taken_at):
+        raise Refused(
+            f"the fingerprint of {fingerprint.host or 'this node'} does not say when it was taken (takenAt), and cannot be "
+            "stored: later ones could not be told from earlier ones"
+        )
     stored = StoredFingerprint(
         host=fingerprint.host,
         taken_at=float(fingerprint.taken_at),

@@ -95,6 +95,12 @@ class History:
         with self.writing("storing runs") as connection:
             return put_runs(connection, runs)
 
+    def put_measured(self, fingerprint: Fingerprint, document: bytes, runs: Iterable[HistoryRun]) -> int:
+        """Stores runs with the fingerprint of their node in one transaction; how many runs were new."""
+        with self.writing("storing runs") as connection:
+            documents.put_fingerprint(connection, fingerprint, document)
+            return put_runs(connection, runs)
+
     def class_history(
         self,
         class_hash: str,
@@ -154,6 +160,15 @@ class History:
     ) -> tuple[HistoryRun, ...]:
         """Runs of one node in every class and state, oldest first (the newest `limit` of them)."""
         return self.runs(node=node_hash, profile=profile, limit=limit)[::-1]
+
+    def forget(self, before: float, *, dry: bool = False) -> int:
+        """Removes every run that started before `before` (unix seconds), with its results; how many. Fingerprints,
+        admissions and change points stay. `dry`: only counts."""
+        if dry:
+            with self.reading("counting runs") as connection:
+                return read_runs.count_before(connection, before)
+        with self.writing("removing runs") as connection:
+            return read_runs.remove_before(connection, before)
 
     def classes(self) -> tuple[ClassCount, ...]:
         """What the history holds, by class and profile."""

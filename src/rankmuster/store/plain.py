@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rankmuster.model.benchmark import AlgorithmChoice, Cell, HistoryRun, HistoryValue, Operation
+from rankmuster.model.unknown import Unknown
 from rankmuster.store.errors import Refused
 
 MOST_TEXT = 4000
@@ -87,7 +88,11 @@ def numbers_of(value: HistoryValue) -> tuple[float | None, ...]:
 
 def settings_text(settings: Mapping[str, Any] | Iterable[tuple[str, str]]) -> str:
     """Settings as JSON, the same text for the same settings."""
-    return json.dumps({sound(name): sound(str(value)) for name, value in dict(settings).items()}, sort_keys=True)
+    return json.dumps({sound(name): sound(_word(value)) for name, value in dict(settings).items()}, sort_keys=True)
+
+
+def _word(value: Any) -> str:
+    return f"unknown: {value.reason}" if isinstance(value, Unknown) else str(value)
 
 
 def settings_of(text: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, delete, func, or_, select
 
 from rankmuster.model.benchmark import HistoryRun, HistoryValue, RunState
 from rankmuster.model.history import ChangeState
@@ -69,6 +69,17 @@ def every_run(connection: Connection) -> Iterator[list[HistoryRun]]:
     while rows := connection.execute(_whole().where(run_table.c.id > last).order_by(run_table.c.id).limit(CHUNK)).all():
         yield _made(connection, rows)
         last = rows[-1][0]
+
+
+def count_before(connection: Connection, before: float) -> int:
+    """Runs that started before a time."""
+    query = select(func.count()).select_from(run_table).where(run_table.c.started_at < before)
+    return connection.execute(query).scalar() or 0
+
+
+def remove_before(connection: Connection, before: float) -> int:
+    """Removes them; their results go with them."""
+    return connection.execute(delete(run_table).where(run_table.c.started_at < before)).rowcount
 
 
 def count_classes(connection: Connection) -> tuple[ClassCount, ...]:

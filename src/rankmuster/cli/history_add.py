@@ -1,0 +1,119 @@
+"""`rankmuster history add`: results of a benchmark, with the fingerprint of the node that they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankmuster.cli.history_place import HistoryPlace, opened
+from rankmuster.cli.history_words import moment
+from rankmuster.cli.options import Debug
+from rankmuster.cli.output import say
+from rankmuster.cli.status import CommandError, ExitStatus, doing
+from rankmuster.model.benchmark import Operation
+
+if TYPE_CHECKING:
+    from rankmuster.model.benchmark import BenchmarkRun, HistoryRun, Profile
+    from rankmuster.model.fingerprint import Fingerprint
+
+MOST_FINGERPRINT = 16 << 20
+"""Bytes of a fingerprint's file; one of eight GPUs and NICs has 100 KB."""
+
+
+def add(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="What `rankmuster bench` or nccl-tests wrote; - is standard input."),
+    ],
+    fingerprint: Annotated[
+        Path,
+        typer.Option("--fingerprint", metavar="FILE", help="The node's, taken where and when it was measured."),
+    ],
+    profile: Annotated[
+        str, typer.Option("--profile", metavar="NAME", help="What was measured: a built-in profile, or a file of one.")
+    ],
+    started: Annotated[
+        str, typer.Option("--started-at", metavar="TIME", help="When, where a file does not say; UTC without a zone.")
+    ] = "",
+    operation: Annotated[
+        Operation | None, typer.Option("--operation", help="What was measured, where the file does not say.")
+    ] = None,
+    history: HistoryPlace = "",
+    debug: Debug = False,  # noqa: ARG001  # see options
+) -> int:
+    """Store benchmark runs and the fingerprint of their node: all of them, or nothing.
+
+    A run that is there already is not stored again. Runs that did not complete are kept apart with their reason, and
+    nothing is ever compared with them. A fingerprint of which a part is unknown belongs to no class, so that its runs
+    cannot be stored.
+
+    Exit status: 0 stored (or there already), 1 stored, and a run among them did not complete, 3 nothing was stored: a
+    file cannot be read, the fingerprint does not fit, or bad usage.
+    """
+    document, known = _fingerprint(fingerprint)
+    chosen = _profile(profile)
+    made = _history_runs(_runs(files, operation), known, chosen, started)
+    with opened(history, "storing the runs", create=True) as store:
+        stored = store.put_measured(known, document, made)
+        name = store.name
+    bad = [run for run in made if run.state.value != "complete"]
+    say(f"{name}: stored {stored} of {len(made)} runs of {chosen.key}; {len(made) - stored} were there already")
+    for run in bad:
+        say(f"a run is {run.state.value} and kept apart: {run.reason}")
+    return ExitStatus.FAULT if bad else ExitStatus.HEALTHY
+
+
+def _fingerprint(path: Path) -> tuple[bytes, Fingerprint]:
+    with doing(f"reading {path}"):
+        from rankmuster.evidence.fingerprint_file import FingerprintRefused, read_fingerprint
+
+        try:
+            with path.open("rb") as file:
+                document = file.read(MOST_FINGERPRINT + 1)
+        except OSError as error:
+            raise CommandError(f"cannot read the fingerprint {path}: {error.strerror or error}") from error
+        if len(document) > MOST_FINGERPRINT:
+            raise CommandError(f"{path} has more than {MOST_FINGERPRINT >> 20} MiB: no fingerprint is that large")
+        try:
+            return document, read_fingerprint(document)
+        except FingerprintRefused as error:
+            raise CommandError(f"{path} cannot be used: {error}") from error
+
+
+def _profile(name: str) -> Profile:
+    with doing(f"reading the profile {name}"):
+        from rankmuster.bench.profile_choice import NoProfile, chosen
+
+        try:
+            return chosen(name)
+        except NoProfile as error:
+            raise CommandError(str(error)) from error
+
+
+def _runs(files: Sequence[str], operation: Operation | None) -> list[BenchmarkRun]:
+    found: list[BenchmarkRun] = []
+    for name in files:
+        with doing(f"reading {name}"):
+            from rankmuster.bench.read_file import NoRuns, read_file
+
+            try:
+                found += read_file(name, operation)
+            except NoRuns as error:
+                raise CommandError(f"{error}; nothing was stored") from error
+    return found
+
+
+def _history_runs(runs: Sequence[BenchmarkRun], known: Fingerprint, profile: Profile, started: str) -> list[HistoryRun]:
+    import time
+
+    with doing("making the runs' records"):
+        from rankmuster.bench.record import NoHistory, history_run
+
+        at = moment(started, "--started-at", time.time()) if started else None
+        try:
+            return [history_run(run, known, profile, started_at=at) for run in runs]
+        except NoHistory as error:
+            raise CommandError(f"{error}; nothing was stored") from error

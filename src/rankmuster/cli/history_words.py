@@ -1,0 +1,74 @@
+"""What a person names and reads in a history: times, classes by their first digits, profiles by their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime, timezone
+
+from rankmuster.cli.status import CommandError
+
+DIGITS = 12
+"""Hex digits of a hash that are shown; 48 bits tell all classes of a fleet apart."""
+
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def length(text: str, option: str) -> float:
+    """Seconds of `90d`, `12h`. Raises CommandError."""
+    found = _LENGTH.fullmatch(text.strip())
+    if found is None:
+        raise CommandError(f"{option} {text!r} is no length of time: give 90d, 12w or 36h")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def moment(text: str, option: str, now: float) -> float:
+    """Unix seconds of `30d` (ago), `2026-11-03`, `2026-11-03T14:00`, or unix seconds; without a zone it is UTC.
+
+    Raises CommandError.
+    """
+    given = text.strip()
+    if _LENGTH.fullmatch(given):
+        return now - length(given, option)
+    if re.fullmatch(r"\d{9,11}(\.\d+)?", given):
+        return float(given)
+    try:
+        found = datetime.fromisoformat(given.replace("Z", "+00:00"))
+    except ValueError:
+        raise CommandError(f"{option} {text!r} is no time: give 30d, 2026-11-03 or 2026-11-03T14:00") from None
+    return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def when(at: float) -> str:
+    """A time for people, in UTC."""
+    try:
+        return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):
+        return f"{at:.0f}"
+
+
+def short(hash_: str) -> str:
+    """A hash as it is shown, without what all begin with."""
+    return hash_.partition(":")[2][:DIGITS] if hash_.startswith("sha256:") else hash_[:DIGITS]
+
+
+def class_named(known: Iterable[str], given: str) -> str:
+    """The class whose hash begins like this. Raises CommandError for none or several."""
+    digits = given.removeprefix("sha256:")
+    found = sorted({one for one in known if one == given or one.removeprefix("sha256:").startswith(digits)})
+    return _only(found, "class", given)
+
+
+def profile_named(known: Iterable[str], given: str) -> str:
+    """The profile with this key, or with this name where only one has it. Raises CommandError."""
+    found = sorted({one for one in known if given in (one, one.partition("@")[0])})
+    return _only(found, "profile", given)
+
+
+def _only(found: list[str], what: str, given: str) -> str:
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise CommandError(f"{given!r} is not one {what} but {len(found)}: {', '.join(found[:5])}; say more of it")
+    raise CommandError(f"the history has no {what} {given!r}; `rankmuster history show` lists what there is")
