@@ -79,7 +79,6 @@ def compare(
             history = past.history(candidate.class_hash, profile)
             judged = judge(runs, history, settings=plan.judging, floor=floor) if history is not None else ()
             if _says_something(judged):
-                why.append("compared with kin: the same hardware and software with other settings")
                 return Compared(judged, KIN, candidate.class_hash, history, candidate.settings, tuple(why))
     judged = judge(runs, None, settings=plan.judging, floor=floor)
     floors = any(judgement.floor for judgement in judged)

@@ -53,8 +53,10 @@ class Decided:
     reasons: tuple[str, ...]
 
 
-def decide(checks: Sequence[Check], judgements: Sequence[RegimeJudgement], kinship: str) -> Decided:
-    """See the module. `kinship`: what the judgements compare with (`compare`)."""
+def decide(
+    checks: Sequence[Check], judgements: Sequence[RegimeJudgement], kinship: str, why: Sequence[str] = ()
+) -> Decided:
+    """See the module. `kinship`: what the judgements compare with, and `why` (`compare`)."""
     hung = _of(checks, CheckState.HUNG)
     failed = _of(checks, CheckState.FAIL)
     below = [judged for judged in judgements if judged.can_refuse and judged.standing is Standing.BELOW]
@@ -66,7 +68,7 @@ def decide(checks: Sequence[Check], judgements: Sequence[RegimeJudgement], kinsh
     if errors or not judgements:
         reasons = tuple(map(_words, _ordered(errors)))
         return Decided(Decision.ERROR, reasons or ("nothing was measured that could be judged",))
-    open_questions = [*_open_regimes(judgements), *_kinship(kinship), *_open_checks(checks)]
+    open_questions = [*_kinship(kinship, why), *_open_regimes(judgements, kinship), *_open_checks(checks)]
     if open_questions:
         return Decided(Decision.PROVISIONAL, tuple(open_questions))
     refusing = sum(judged.can_refuse for judged in judgements)
@@ -92,28 +94,31 @@ def _rank(check: Check) -> float:
 
 
 def _words(check: Check) -> str:
-    return check.statement if check.subject == "the node" else f"{check.subject}: {check.statement}"
+    said = check.subject == "the node" or check.subject in check.statement
+    return check.statement if said else f"{check.subject}: {check.statement}"
 
 
-def _open_regimes(judgements: Sequence[RegimeJudgement]) -> list[str]:
+def _open_regimes(judgements: Sequence[RegimeJudgement], kinship: str) -> list[str]:
+    """Too little history is said once, by the kinship, where all regimes have too little."""
     refusing = [judged for judged in judgements if judged.can_refuse]
     if not refusing:
         return ["the profile has no size that may refuse: latency alone admits nobody"]
     return [
         f"{regime_words(judged)}: {_OPEN[judged.standing]}" + (f" ({judged.reason})" if judged.reason else "")
         for judged in refusing
-        if judged.standing in _OPEN
+        if judged.standing in _OPEN and (kinship in (CLASS, KIN) or judged.standing is not Standing.TOO_LITTLE)
     ]
 
 
-def _kinship(kinship: str) -> list[str]:
+def _kinship(kinship: str, why: Sequence[str]) -> list[str]:
     if kinship == CLASS:
         return []
+    because = f": {'; '.join(why)}" if why else ""
     if kinship == KIN:
-        return ["compared with kin alone: nodes of the same hardware and software with other settings"]
+        return ["compared with kin alone, nodes of the same hardware and software with other settings" + because]
     if kinship == FLOOR:
-        return ["compared with a floor from its hardware's limits alone: no history of its kind suffices"]
-    return ["compared with nothing: no history applies, and its hardware's limits are not known"]
+        return ["compared with a floor from its hardware's own limits alone" + because]
+    return ["compared with nothing, since its hardware's limits are not known either" + because]
 
 
 def _open_checks(checks: Sequence[Check]) -> list[str]:

@@ -77,7 +77,7 @@ def _state(gpu: GpuPath, most: int, top: float) -> Answer | None:
     if isinstance(gpu.links, Unknown):
         if wanted is None and most == 0:
             return None  # a model that may have none
-        return Answer(subject(gpu), CheckState.UNKNOWN, f"its NVLinks could not be read ({gpu.links.reason})")
+        return Answer(subject(gpu), CheckState.UNKNOWN, f"its NVLinks could not be read ({_of_any(gpu.links, gpu)})")
     if wanted is None and most == 0:
         return None
     whole = max(wanted or 0, most)
@@ -160,6 +160,11 @@ def _hex(text: str) -> int:
         return int(text[:20], 16)
     except ValueError:
         return 0
+
+
+def _of_any(why: Unknown, gpu: GpuPath) -> str:
+    """The reason without the GPU's own number, so that the same trouble of eight GPUs is said once."""
+    return why.reason.replace(f"GPU {gpu.index}", "the GPU")
 
 
 def _numbers(links: Sequence[int]) -> str:

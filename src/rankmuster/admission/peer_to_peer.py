@@ -5,7 +5,7 @@ Where NVML says that it cannot, NCCL goes through host memory (SHM), at a tenth 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from rankmuster.admission.gathering import named
@@ -61,12 +61,12 @@ def _matrix(
         if not required:
             return []
         words = f"whether they can {word} each other's memory could not be read"
-        return [Check(name, group, CheckState.UNKNOWN, named(unknown), words, ADVICE, required=True)]
+        return [Check(name, group, CheckState.UNKNOWN, _pairs(unknown, pairs), words, ADVICE, required=True)]
     checks = []
     uneven = [f"{a}-{b}" for a, b in pairs if cells[a, b] != cells[b, a]]
     if uneven and required:
         words = f"peer-to-peer {word} differs by direction"
-        checks.append(Check(name, group, CheckState.FAIL, named(uneven), words, ADVICE, required=True))
+        checks.append(Check(name, group, CheckState.FAIL, _pairs(uneven, pairs), words, ADVICE, required=True))
     broken: dict[str, list[str]] = {}
     for a, b in pairs:
         bad = next((cells[pair] for pair in ((a, b), (b, a)) if cells[pair] != "OK"), None)
@@ -77,15 +77,19 @@ def _matrix(
         if not bound:  # PCIe alone: a setting of the class, which its history shows
             if required:
                 words = f"no peer-to-peer {word} over PCIe ({why}): NCCL goes through host memory"
-                checks.append(Check(name, group, CheckState.WARN, named(those), words, ADVICE, required=True))
+                checks.append(Check(name, group, CheckState.WARN, _pairs(those, pairs), words, ADVICE, required=True))
             continue
         state = CheckState.WARN if kind == "a" else CheckState.FAIL
         words = f"connected by NVLink, and peer-to-peer {word} is not OK: {why} ({bad})"
-        checks.append(Check(name, group, state, named(those), words, ADVICE, required=required))
+        checks.append(Check(name, group, state, _pairs(those, pairs), words, ADVICE, required=required))
     if not checks:
         words = f"peer-to-peer {word} is OK between all GPUs" + (" that NVLinks connect" if bound else "")
         checks.append(Check(name, group, CheckState.PASS, f"{len(pairs)} pairs", words, required=required))
     return checks
+
+
+def _pairs(those: Sequence[str], pairs: Sequence[tuple[str, str]]) -> str:
+    return f"all {len(pairs)} pairs" if len(those) == len(pairs) else named(those)
 
 
 def _uneven(topology: Matrix | None, bound: set[tuple[str, str]]) -> list[Check]:

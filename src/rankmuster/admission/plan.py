@@ -52,11 +52,13 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`record`: sealed with its hash. `runs`: for the history, with the state under which they are to be kept.
+    """`record`: sealed with its hash. `fingerprint`: as it was after the benchmark.
 
-    `compared`: the history that was judged against, for the report's pictures.
+    `runs`: for the history, with the state under which they are to be kept. `compared`: the history that was judged
+    against, for the report's pictures.
     """
 
     record: AdmissionRecord
+    fingerprint: Fingerprint
     runs: tuple[HistoryRun, ...]
     compared: ClassHistory | None

@@ -71,12 +71,12 @@ def admit(plan: Plan, sources: Sources) -> Outcome:
         checks += [*transport_checks(run, after.path), *choice_checks(run, compared.choices)]
     if foreign is not None and (foreign.certain or _below(compared)):
         checks.append(contention_check(foreign))
-        compared = Compared((), compared.kinship, compared.class_hash, compared.history, compared.settings)
+        compared = replace(compared, judgements=())
     elif _below(compared):
         differ = differing_settings(after.fingerprint, compared.settings) if compared.settings else {}
         checks += explanations(measured.complete, compared.choices, differ if compared.kinship != CLASS else {})
     checks += profile_checks(compared.judgements, compared.against)
-    decided = decide(checks, compared.judgements, compared.kinship)
+    decided = decide(checks, compared.judgements, compared.kinship, compared.why)
     return _outcome(plan, sources, started, after, measured, checks, compared, decided)
 
 
@@ -168,7 +168,7 @@ def _outcome(
         notes=(*compared.why, *lost),
         settings=dict(plan.settings),
     )
-    return Outcome(seal(record), kept, history)
+    return Outcome(seal(record), fingerprint, kept, history)
 
 
 def _history_runs(

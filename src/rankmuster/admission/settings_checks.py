@@ -142,11 +142,11 @@ def _pins(settings: Mapping[str, str | Unknown]) -> list[Check]:
         _check("nccl-settings", CheckState.WARN, f"{name}={value}: {EFFECTS[name]}", "unset it unless that is meant")
         for name, value in sorted(hiding.items())
     ]
-    if hiding.keys() != told.keys() or not told:
+    unknown = [f"{name} ({value.reason})" for name, value in pinned.items() if isinstance(value, Unknown)]
+    if hiding.keys() != told.keys() or (not told and not unknown):
         words = ", ".join(f"{name}={value}" for name, value in sorted(told.items()) if name not in hiding)
         words = f"set, and part of the class: {words}" if words else "no NCCL_* value is pinned"
         checks.insert(0, _check("nccl-settings", CheckState.PASS, words))
-    unknown = [f"{name} ({value.reason})" for name, value in pinned.items() if isinstance(value, Unknown)]
     if unknown:
         checks.append(_check("nccl-settings", CheckState.UNKNOWN, f"could not be read: {', '.join(unknown)}"))
     return checks

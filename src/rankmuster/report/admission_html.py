@@ -11,9 +11,9 @@ from rankmuster.report.admission_words import (
     DECISIONS,
     GROUPS,
     MEANINGS,
-    SHORT_HASH,
     STANDINGS,
     STATES,
+    class_words,
     compared_words,
     level_words,
     nodes_name,
@@ -65,7 +65,7 @@ def _head(record: AdmissionRecord) -> Markup:
     facts = [
         ("Compared with", compared_words(record), ""),
         ("Profile", record.profile, ""),
-        ("Class", record.fingerprint.get("class_hash", "unknown")[:SHORT_HASH], ""),
+        ("Class", class_words(record), ""),
         ("Runs", runs, ""),
         ("Began", clock(record.started_at, date=True), span(max(record.ended_at - record.started_at, 0.0))),
     ]

@@ -14,9 +14,9 @@ from rankmuster.report.admission_words import (
     DECISIONS,
     GROUPS,
     MEANINGS,
-    SHORT_HASH,
     STANDINGS,
     STATES,
+    class_words,
     compared_words,
     level_words,
     nodes_name,
@@ -30,6 +30,9 @@ from rankmuster.report.words import clock, span
 MOST_REASONS = 12
 """Reasons shown; JSON and HTML have all."""
 
+MOST_NOTE = 300
+"""Characters of one note shown: why a hash is unknown may name a dozen facts."""
+
 STATE_ROOM = 8
 NAME_ROOM = 16
 
@@ -42,13 +45,13 @@ def render(record: AdmissionRecord, console: Console) -> None:
     paper.line(
         paper.text(f"{look.word.upper()}:", look.terminal),
         paper.text(f"{nodes_name(record)}:", "bold"),
-        paper.text(first),
+        paper.text(plain(first, MOST_NOTE)),
         whole=True,
     )
     paper.line(paper.text(f"{MEANINGS[record.decision]}; compared with {compared_words(record)}", "dim"))
     facts = [
         f"profile {record.profile}",
-        f"class {record.fingerprint.get('class_hash', 'unknown')[:SHORT_HASH]}",
+        f"class {class_words(record)}",
         f"{len(record.runs)} run{'s' if len(record.runs) != 1 else ''}"
         + (f", {record.retests} of them re-tests" if record.retests else ""),
         f"{clock(record.started_at, date=True)}, {span(max(record.ended_at - record.started_at, 0.0))}",
@@ -60,7 +63,7 @@ def render(record: AdmissionRecord, console: Console) -> None:
     if record.notes:
         paper.heading("Notes")
         for note in record.notes:
-            paper.item("-", paper.text(note))
+            paper.item("-", paper.text(plain(note, MOST_NOTE)))
     paper.line(paper.text(f"record {record.hash}", "dim"), whole=True)
 
 
@@ -69,7 +72,7 @@ def _reasons(paper: Paper, record: AdmissionRecord) -> None:
         return
     paper.heading("Why")
     for number, reason in enumerate(record.reasons[:MOST_REASONS], start=1):
-        paper.item(f"{number}.", paper.text(reason))
+        paper.item(f"{number}.", paper.text(plain(reason, MOST_NOTE)))
     if len(record.reasons) > MOST_REASONS:
         paper.line(
             paper.text(f"and {len(record.reasons) - MOST_REASONS} more; JSON and HTML have them", "dim"), indent=4

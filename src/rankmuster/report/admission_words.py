@@ -28,7 +28,7 @@ STANDINGS: dict[Standing, Look] = {
     Standing.WITHIN: Look("healthy", "✓", "within", "green", "+"),
     Standing.BELOW: Look("culprit", "◆", "below", "bold red", "*"),
     Standing.BORDERLINE: Look("suspect", "◇", "borderline", "yellow", "~"),
-    Standing.TOO_LITTLE: Look("unsure", "∅", "too little history", "magenta", "?"),
+    Standing.TOO_LITTLE: Look("unsure", "∅", "too little", "magenta", "?"),
     Standing.ABOVE: Look("suspect", "▲", "above", "yellow", "^"),
 }
 
@@ -73,6 +73,12 @@ def nodes_name(record: AdmissionRecord) -> str:
     if len(nodes) <= 2:
         return " and ".join(nodes)
     return f"{nodes[0]} and {len(nodes) - 1} more"
+
+
+def class_words(record: AdmissionRecord) -> str:
+    """The class's hash, short; `unknown` where it is (the notes say why)."""
+    found = record.fingerprint.get("class_hash", "")
+    return found[:SHORT_HASH] if found.startswith("sha256:") else "unknown"
 
 
 def compared_words(record: AdmissionRecord) -> str:

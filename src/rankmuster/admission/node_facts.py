@@ -1,0 +1,185 @@
+"""The facts of this node beside its fingerprint: kernel log, services, ports, and DCGM's own test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rankmuster.admission.dcgm import DcgmReport, read_dcgm
+from rankmuster.admission.facts import NodeFacts, UnderLoad
+from rankmuster.collect.bounded import Late, within
+from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.machine import Machine
+from rankmuster.collect.node import kmsg
+from rankmuster.collect.node.children import find_program, run
+from rankmuster.collect.node.kernel import DEFAULT_COMMANDS, DEFAULT_JOURNAL
+from rankmuster.collect.node.sys_network import Look, look
+from rankmuster.evidence.blob import Blob
+from rankmuster.evidence.take import take
+from rankmuster.model.kernel import KernelEvent, ServiceEvent, SXid, Xid
+from rankmuster.model.topology import RdmaPort
+from rankmuster.model.unknown import Unknown
+
+KERNEL_SECONDS = 5.0
+"""Of one source of the kernel log: the ring comes in milliseconds, a journal on a slow disk in seconds."""
+
+KERNEL_BYTES = 32 << 20
+"""A ring has at most 16 MB, a boot's journal 1 to 4."""
+
+BOOT_SECONDS = 60.0
+"""The oldest line of a whole log is younger than this: the kernel's first lines come at 0."""
+
+PORT_SECONDS = 10.0
+"""Of all ports: an adapter whose firmware hangs blocks a read for a minute, and is left behind."""
+
+DCGM_SECONDS = {1: 180.0, 2: 600.0, 3: 2_400.0, 4: 10_800.0}
+"""Time limit by level: NVIDIA gives seconds, 2, 15 (30 on large nodes) and 60 to 120 minutes for them, doubled here."""
+
+DCGM_BYTES = 8 << 20
+
+_MICROS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLog:
+    """`whole`: it goes back to the boot."""
+
+    data: bytes
+    whole: bool
+
+
+def kernel_log(machine: Machine, boot: float) -> KernelLog | Unknown:
+    """From /dev/kmsg, else dmesg, else the journal. `boot`: unix seconds at which the uptime was 0."""
+    path = machine.dev / "kmsg"
+    found = kmsg.read(path, Deadline.after(KERNEL_SECONDS), KERNEL_BYTES)
+    if found.lines:
+        whole = not found.cut and not found.lost and found.lines[0][0] < BOOT_SECONDS * _MICROS
+        return KernelLog(kmsg.as_text(found, machine.hostname, boot), whole)
+    stories = [f"{path} gives nothing"]
+    for command in DEFAULT_COMMANDS:
+        program = find_program(command[0])
+        if program is None:
+            continue
+        ran = run((program, *command[1:]), Deadline.after(KERNEL_SECONDS), max_bytes=KERNEL_BYTES)
+        if ran.output.strip() and ran.well:
+            return KernelLog(kmsg.public(ran.output), whole=command[0] == "journalctl" or _from_boot(ran.output))
+        stories.append(f"{command[0]} {ran.story}" if not ran.well else f"{command[0]} showed nothing")
+    return Unknown("; ".join(stories))
+
+
+def _from_boot(log: bytes) -> bool:
+    """Whether a log begins where the kernel does: its first line names its version."""
+    return b"Linux version" in log[:4096]
+
+
+def kernel_events(data: bytes, source: str) -> tuple[tuple[Xid | SXid | KernelEvent, ...], tuple[ServiceEvent, ...]]:
+    """What a kernel log, or a journal, says of hardware and of services."""
+    found = take(Blob(source, data)).observations
+    devices = tuple(each for each in found if isinstance(each, (Xid, SXid, KernelEvent)))
+    return devices, tuple(each for each in found if isinstance(each, ServiceEvent))
+
+
+def services() -> tuple[ServiceEvent, ...] | Unknown:
+    """The journal of the NVIDIA services of this boot."""
+    program = find_program(DEFAULT_JOURNAL[0])
+    if program is None:
+        return Unknown("no journalctl here")
+    ran = run((program, *DEFAULT_JOURNAL[1:]), Deadline.after(KERNEL_SECONDS))
+    if not ran.well:
+        return Unknown(f"journalctl {ran.story}")
+    return kernel_events(ran.output, "journal")[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    ports: tuple[RdmaPort, ...] | Unknown
+    carriers: Mapping[str, int]
+
+
+def ports(machine: Machine) -> Ports:
+    """Every RDMA port with its counters, and how often each Ethernet carrier changed."""
+    kept: list[Look] = []
+
+    def read() -> Look:
+        return look(machine.sys, Deadline.after(PORT_SECONDS), with_facts=True, keep=kept.append)
+
+    try:
+        found = within(PORT_SECONDS + 1.0, read, "admission-ports")
+    except Late as late:
+        return Ports(Unknown(f"reading them is {late}: an adapter's firmware does not answer"), _carriers(kept[-1:]))
+    except OSError as error:
+        return Ports(Unknown(f"/sys could not be read ({error.strerror or error})"), {})
+    rdma = take(Blob("sys/class/infiniband", found.facts.encode())).observations if found.facts else ()
+    return Ports(tuple(each for each in rdma if isinstance(each, RdmaPort)), _carriers([found]))
+
+
+def _carriers(looks: Iterable[Look]) -> dict[str, int]:
+    changes: dict[str, int] = {}
+    for found in looks:
+        for row in found.ports:
+            counted: Any = row.get("counters", {}).get("carrier_changes")
+            if row.get("kind") == "ethernet" and isinstance(counted, int):
+                changes[str(row.get("device"))] = counted
+    return changes
+
+
+def dcgm(level: int, *, program: str = "dcgmi", seconds: float | None = None) -> DcgmReport | Unknown:
+    """Runs DCGM's diagnosis. `level`: 1 to 4. `seconds`: time limit, None for the level's."""
+    found = find_program(program)
+    if found is None:
+        return Unknown(f"{program} is not installed (NVIDIA's DCGM brings it)")
+    limit = seconds if seconds is not None else DCGM_SECONDS.get(level, DCGM_SECONDS[max(DCGM_SECONDS)])
+    ran = run((found, "diag", "-r", str(level), "-j"), Deadline.after(limit), max_bytes=DCGM_BYTES)
+    if ran.timed_out:
+        return DcgmReport(None, level, (), f"ended after {limit:.0f} s", hung=True)
+    if ran.problem is not None:
+        return Unknown(f"{found} could not be started ({ran.problem})")
+    report = read_dcgm(ran.output, level)
+    # It ends with another status than 0 when a test failed, too: the report says more.
+    if report.problem is not None and not report.results and ran.code:
+        return DcgmReport(report.version, level, (), f"{report.problem}; it {ran.story}")
+    return report
+
+
+def node_facts(
+    machine: Machine,
+    *,
+    boot: float,
+    log: Path | None,
+    before: Ports,
+    load: Mapping[int, UnderLoad],
+    dcgm_level: int,
+) -> NodeFacts:
+    """Everything now. `log`: a kernel log to read instead of this machine's. Raises OSError where it cannot be."""
+    if log is not None:
+        given: KernelLog | Unknown = KernelLog(_bytes(log), whole=True)
+    else:
+        given = kernel_log(machine, boot)
+    if isinstance(given, Unknown):
+        devices: tuple[Xid | SXid | KernelEvent, ...] | Unknown = given
+        told: tuple[ServiceEvent, ...] = ()
+    else:
+        devices, told = kernel_events(given.data, str(log or "kernel log"))
+    journal = services()
+    after = ports(machine)
+    return NodeFacts(
+        kernel=devices,
+        services=journal if isinstance(journal, Unknown) and not told else (*told, *_known(journal)),
+        ports=after.ports,
+        kernel_whole=isinstance(given, Unknown) or given.whole,
+        ports_before=() if isinstance(before.ports, Unknown) else before.ports,
+        carrier_changes=after.carriers,
+        load=load,
+        dcgm=dcgm(dcgm_level) if dcgm_level else None,
+    )
+
+
+def _known(found: tuple[ServiceEvent, ...] | Unknown) -> tuple[ServiceEvent, ...]:
+    return () if isinstance(found, Unknown) else found
+
+
+def _bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(KERNEL_BYTES)

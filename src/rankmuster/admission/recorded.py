@@ -1,0 +1,271 @@
+"""Files as the source of an admission: recorded benchmarks, a fingerprint or what one is made from, logs.
+
+For nodes that others measured, and for looking at an old admission again. Files are told by content. A run's own
+settings belong to the class it is judged in, whatever the fingerprint beside it says: they are what it ran with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rankmuster.admission.dcgm import DcgmReport, read_dcgm
+from rankmuster.admission.facts import NodeFacts
+from rankmuster.admission.made_from import NotMadeOfAPath, path_of
+from rankmuster.admission.node_facts import kernel_events
+from rankmuster.admission.past import Past
+from rankmuster.admission.plan import Sources, Taken
+from rankmuster.baseline.fingerprint.build import fingerprint_of
+from rankmuster.baseline.fingerprint.setting_names import changes_choices
+from rankmuster.bench.nccl_view import view_of_log
+from rankmuster.bench.read_file import MOST_BYTES, NoRuns, runs_in
+from rankmuster.evidence import kernel_log
+from rankmuster.evidence.benchmark_file import recognises
+from rankmuster.evidence.bundle import load
+from rankmuster.evidence.fingerprint_file import FingerprintRefused, read_fingerprint
+from rankmuster.evidence.folder import EvidenceEmpty, EvidenceForbidden, EvidenceMissing, EvidenceUnreadable
+from rankmuster.evidence.node_path import NotOneNode, from_evidence
+from rankmuster.evidence.node_path_readers import for_node_paths
+from rankmuster.model.benchmark import BenchmarkRun, Profile
+from rankmuster.model.fingerprint import NONE, Fingerprint
+from rankmuster.model.kernel import KernelEvent, ServiceEvent, SXid, Xid
+from rankmuster.model.nccllog import NcclInit, NcclProblem, NcclTransport
+from rankmuster.model.node_path import NodePath
+from rankmuster.model.topology import GpuFacts, RdmaPort
+from rankmuster.model.unknown import Unknown
+
+MOST_FILES = 2_000
+"""Files of one call: a node's captures are some dozens."""
+
+_FINGERPRINT = re.compile(rb'"?schema"?\s*:\s*"?rankmuster\.fingerprint/')
+_ANSWER = re.compile(rb'"schema"\s*:\s*"rankmuster\.admission/')
+_DCGM = re.compile(rb'"DCGM (?:GPU )?Diagnostic"')
+_HEAD = 16_384
+_CLOCKS = ("Clocks Event Reasons / ", "Clocks Throttle Reasons / ")
+_KERNEL = kernel_log.READER.name
+NO_LOG = Unknown("no kernel log was given")
+
+
+class NotRecorded(Exception):
+    """The files hold no admission; the message says which file is wrong, how, and what to give instead."""
+
+
+@dataclass(slots=True)
+class Recorded:
+    """What the files hold. `kernel`: whether a kernel log is among them, however quiet. `notes`: what was damaged."""
+
+    runs: list[BenchmarkRun] = field(default_factory=list)
+    fingerprint: Fingerprint | None = None
+    path: NodePath | None = None
+    observations: list[object] = field(default_factory=list)
+    dcgm: DcgmReport | None = None
+    kernel: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def read_recorded(paths: Sequence[Path], host: str | None = None) -> Recorded:
+    """Every file, or all files of a folder. `host`: which, where text is of several. Raises NotRecorded."""
+    found = Recorded()
+    logs: list[bytes] = []
+    for path in _files(paths):
+        data = _bytes(path)
+        if _FINGERPRINT.search(data[:_HEAD]):
+            found.fingerprint = _fingerprint(path, data)
+        elif _ANSWER.search(data[:_HEAD]):
+            raise NotRecorded(f"{path} is an admission's answer: `rankmuster admit verify` checks one")
+        elif _DCGM.search(data[:_HEAD]):
+            found.dcgm = read_dcgm(data)
+        elif not _runs(found, path, data):
+            if b"NCCL INFO" in data:
+                logs.append(data)
+            _evidence(found, path)
+    if not found.runs:
+        raise NotRecorded(
+            f"no benchmark in {_named(paths)}: give what nccl-tests printed, its JSON, or bench's own form"
+        )
+    if logs:
+        _with_log(found, b"\n".join(logs))
+    found.path = _path(found, host)
+    return found
+
+
+def with_kernel_log(found: Recorded, path: Path) -> None:
+    """Takes a file for the kernel log of this boot, whatever its content looks like. Raises NotRecorded."""
+    found.observations += [each for those in kernel_events(_bytes(path), str(path)) for each in those]
+    found.kernel = True
+
+
+def recorded_sources(
+    recorded: Recorded, past: Past, profile: Profile, given: Mapping[str, str], now: Callable[[], float]
+) -> Sources:
+    """Each run in turn; the node does not change. `given`: variables known to have been set (--env)."""
+    look = _taken(recorded, profile, given)
+    waiting = list(recorded.runs)
+
+    def measure(_profile: Profile, attempt: int) -> BenchmarkRun:
+        return waiting[attempt]
+
+    return Sources(take=lambda: look, facts=lambda: _facts(recorded), measure=measure, now=now, past=past)
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    count = 0
+    for path in paths:
+        if not path.exists():
+            raise NotRecorded(f"{path} is not there")
+        for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if each.is_file():
+                count += 1
+                if count > MOST_FILES:
+                    raise NotRecorded(f"more than {MOST_FILES} files: name those of one node")
+                yield each
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise NotRecorded(f"cannot read {path}: {error.strerror or error}") from error
+    if len(data) > MOST_BYTES:
+        raise NotRecorded(f"{path} has more than {MOST_BYTES >> 20} MiB")
+    return data
+
+
+def _fingerprint(path: Path, data: bytes) -> Fingerprint:
+    try:
+        return read_fingerprint(data)
+    except FingerprintRefused as error:
+        raise NotRecorded(f"{path}: {error}") from error
+
+
+def _runs(found: Recorded, path: Path, data: bytes) -> bool:
+    """Whether the file is a benchmark's. Damage of our own form is refused; of nccl-tests' it is the run's state."""
+    try:
+        found.runs += runs_in(data, str(path))
+        return True
+    except NoRuns as error:
+        if recognises(data):
+            raise NotRecorded(str(error)) from error
+        return False
+
+
+def _evidence(found: Recorded, path: Path) -> None:
+    try:
+        evidence = load(path, readers=for_node_paths())
+    except (EvidenceMissing, EvidenceEmpty, EvidenceForbidden, EvidenceUnreadable) as error:
+        raise NotRecorded(f"{error}; it is no benchmark and no fingerprint either") from error
+    found.observations += [each for kind in evidence.by_type.values() for each in kind]
+    found.kernel = found.kernel or any(_KERNEL in source.readers for source in evidence.sources)
+    found.notes += [f"{problem.source}: {problem.message}" for problem in evidence.problems]
+
+
+def _with_log(found: Recorded, log: bytes) -> None:
+    """What NCCL's log says of runs that do not say it themselves."""
+    view = view_of_log(log)
+    found.runs = [
+        replace(
+            run,
+            nccl_version=run.nccl_version or view.nccl_version,
+            choices=run.choices or view.choices,
+            transports=run.transports or view.transports,
+            channels=run.channels if run.channels is not None else view.channels,
+        )
+        for run in found.runs
+    ]
+
+
+def _path(found: Recorded, host: str | None) -> NodePath | None:
+    if found.fingerprint is not None:
+        try:
+            return path_of(found.fingerprint)
+        except NotMadeOfAPath as error:
+            found.notes.append(f"the fingerprint says nothing of the parts it was made from ({error})")
+            return None
+    if not found.observations:
+        return None
+    try:
+        path = from_evidence(found.observations, host=host)
+    except NotOneNode as error:
+        if any(isinstance(each, GpuFacts) for each in found.observations):
+            raise NotRecorded(f"the captured text is not of one node: {error}") from error
+        return None
+    return _with_clocks(path, [each for each in found.observations if isinstance(each, GpuFacts)])
+
+
+def _with_clocks(path: NodePath, told: Sequence[GpuFacts]) -> NodePath:
+    """What held clocks back when `nvidia-smi -q` was asked: it changes by the second, and is no part of a path."""
+    if isinstance(path.gpus, Unknown):
+        return path
+    gpus = []
+    for gpu in path.gpus:
+        clocks = {
+            key: value
+            for each in told
+            if each.uuid is not None and each.uuid == gpu.uuid
+            for key, value in each.facts.items()
+            if key.startswith(_CLOCKS)
+        }
+        gpus.append(replace(gpu, facts={**clocks, **gpu.facts}))
+    return replace(path, gpus=tuple(gpus))
+
+
+def _taken(recorded: Recorded, profile: Profile, given: Mapping[str, str]) -> Taken:
+    ran = {name: value for run in recorded.runs[:1] for name, value in run.environment if changes_choices(name)}
+    settings = {**ran, **{name: value for name, value in given.items() if changes_choices(name)}}
+    path = recorded.path
+    if path is None:
+        return Taken(None, recorded.fingerprint or _nothing())
+    known = {} if isinstance(path.nccl_settings, Unknown) else dict(path.nccl_settings)
+    unread = isinstance(path.nccl_settings, Unknown)
+    if settings and (unread or {**known, **settings} != known):
+        path = replace(path, nccl_settings={**known, **settings})
+    elif recorded.fingerprint is not None:
+        return Taken(path, recorded.fingerprint)
+    return Taken(path, fingerprint_of(path, profile_key=profile.key))
+
+
+def _nothing() -> Fingerprint:
+    """No fingerprint was given: nothing is known, and no history applies."""
+    why = Unknown("no fingerprint was given; add the file of `rankmuster fingerprint`, or what nvidia-smi printed")
+    return Fingerprint(
+        host=None,
+        taken_at=0.0,
+        image_digest=why,
+        cuda_version=why,
+        nccl_version=why,
+        pytorch_version=why,
+        engine=why,
+        engine_version=why,
+        gpu_model=why,
+        gpu_count=why,
+        driver=why,
+        topology_hash=why,
+        nccl_test_profile=NONE,
+        network_device_set=why,
+        nic_order=why,
+        settings={},
+        kin_hash=why,
+        class_hash=why,
+        node_hash=why,
+    )
+
+
+def _facts(recorded: Recorded) -> NodeFacts:
+    found = recorded.observations
+    devices = tuple(each for each in found if isinstance(each, (Xid, SXid, KernelEvent)))
+    services = tuple(each for each in found if isinstance(each, ServiceEvent))
+    ports = tuple(each for each in found if isinstance(each, RdmaPort))
+    return NodeFacts(
+        kernel=devices if devices or recorded.kernel else NO_LOG,
+        services=services,
+        ports=ports if ports else Unknown("no port was captured"),
+        nccl_log=tuple(each for each in found if isinstance(each, (NcclProblem, NcclInit, NcclTransport))),
+        dcgm=recorded.dcgm,
+    )
+
+
+def _named(paths: Sequence[Path]) -> str:
+    return ", ".join(map(str, paths[:4])) + (f" and {len(paths) - 4} more" if len(paths) > 4 else "")

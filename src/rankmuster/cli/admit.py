@@ -1,0 +1,205 @@
+"""`rankmuster admit`: may this node join the pool? And `admit verify`: is this answer as it was written?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankmuster.cli.admit_output import Format, status_of, text_of, write_metrics
+from rankmuster.cli.admit_sources import Asked, Tool, admitted, keep, live, opened_history, recorded
+from rankmuster.cli.options import Debug, OutputFile
+from rankmuster.cli.output import deliver, say, write_stdout
+from rankmuster.cli.status import CommandError, ExitStatus, doing
+
+if TYPE_CHECKING:
+    from rankmuster.model.benchmark import Profile
+
+TIME_LIMIT_SECONDS = 600.0
+"""Of one run of the benchmark, by default: `links` takes one to two minutes on eight GPUs, and a hang never ends."""
+
+RETESTS = 2
+"""Fresh processes beyond the first while a regime is borderline: the judgement decides after three."""
+
+DCGM_LEVEL = 1
+"""Of `dcgmi diag`, by default: seconds. Levels 3 and 4 take 15 minutes to two hours."""
+
+MOST_SECONDS = 86_400.0
+MOST_RUNS = 100
+MOST_GPUS = 1_024
+
+app = typer.Typer(
+    name="admit",
+    help="Decide whether this node may join the pool, and check such decisions.",
+    invoke_without_command=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def admit(
+    context: typer.Context,
+    profile_name: Annotated[
+        str,
+        typer.Option("--profile", metavar="NAME|FILE", help="What to measure; see `bench profiles`."),
+    ] = "links",
+    history: Annotated[
+        str,
+        typer.Option(
+            "--history",
+            metavar="URL",
+            help="A file or postgresql:// URL; default: RANKMUSTER_HISTORY, then history.db in the state folder.",
+        ),
+    ] = "",
+    tool: Annotated[
+        Tool, typer.Option("--tool", help="auto: nccl-tests where it is installed, else built-in, which needs torch.")
+    ] = Tool.AUTO,
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", metavar="N", min=2, max=MOST_GPUS, help="GPUs to use; all without it.")
+    ] = None,
+    variables: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env", metavar="NAME=VALUE", help="A variable of the benchmark and of the fingerprint; may repeat."
+        ),
+    ] = None,
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="N", min=1, max=MOST_RUNS, help="Runs at first, each in fresh processes.")
+    ] = 1,
+    retests: Annotated[
+        int,
+        typer.Option(
+            "--retests", metavar="N", min=0, max=MOST_RUNS, help="Further runs while a result is borderline, at most."
+        ),
+    ] = RETESTS,
+    dcgm_level: Annotated[
+        int,
+        typer.Option("--dcgm-level", metavar="N", min=0, max=4, help="Level of `dcgmi diag`, if installed; 0: none."),
+    ] = DCGM_LEVEL,
+    kernel_log: Annotated[
+        Path | None,
+        typer.Option("--kernel-log", metavar="FILE", help="This boot's kernel log, where it may not be read here."),
+    ] = None,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Judge recorded output, a fingerprint, logs, captured text instead of this node; may repeat.",
+        ),
+    ] = None,
+    limit: Annotated[
+        float,
+        typer.Option("--time-limit", metavar="SECONDS", min=1, max=MOST_SECONDS, help="Of one run; then it is killed."),
+    ] = TIME_LIMIT_SECONDS,
+    folder: Annotated[
+        Path | None, typer.Option("--nccl-tests", metavar="FOLDER", help="Where nccl-tests' programs are.")
+    ] = None,
+    python: Annotated[
+        Path | None, typer.Option("--python", metavar="PATH", help="The interpreter whose torch serves, and measures.")
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option("--image-digest", metavar="DIGEST", help="sha256:... of the image, or none; else looked for."),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="NAME", help="Which host, where recorded text is of several.")
+    ] = None,
+    keep_folder: Annotated[
+        Path | None, typer.Option("--keep", metavar="FOLDER", help="Keep the benchmark's outputs and logs there.")
+    ] = None,
+    store: Annotated[
+        bool, typer.Option("--store/--no-store", help="Keep the record, the fingerprint and the runs in the history.")
+    ] = True,
+    form: Annotated[
+        Format,
+        typer.Option("--format", help="terminal: to read; json: the record; junit: for CI; html: with pictures."),
+    ] = Format.TERMINAL,
+    output: OutputFile = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option("--metrics", metavar="FILE", help="Also write metrics for node_exporter's textfile collector."),
+    ] = None,
+    debug: Debug = False,  # noqa: ARG001  # see options
+) -> int:
+    """Decide whether this node may join the pool: hardware, environment, peers, values, and how fast it is.
+
+    What is measured is compared with the history of nodes of the same kind, each size regime apart. A node that is
+    not admitted leaves its runs outside the baseline. Nothing on the node is changed.
+
+    Exit status: 0 pass, 1 fail, 2 provisional (too little history, or a check could not be answered), 3 error.
+    """
+    if context.invoked_subcommand is not None:
+        return ExitStatus.HEALTHY
+    given = _variables(variables or [])
+    if kernel_log is not None and not kernel_log.is_file():
+        raise CommandError(f"--kernel-log {kernel_log}: there is no such file")
+    profile = _profile(profile_name)
+    with opened_history(history, store) as opened:
+        if files:
+            plan, sources = recorded(files, host, kernel_log, profile, given, opened)
+        else:
+            asked = Asked(
+                tool, gpus, given, runs, retests, limit, folder, python, image, keep_folder, kernel_log, dcgm_level
+            )
+            plan, sources = live(profile, asked, opened)
+        outcome = admitted(plan, sources)
+        if store and opened is not None:
+            keep(opened, outcome)
+    with doing("writing the answer"):
+        text = text_of(outcome.record, outcome.compared, form, output)
+    deliver(text, output)
+    if metrics is not None:
+        write_metrics(metrics, outcome.record)
+    return status_of(outcome.record)
+
+
+@app.command("verify", short_help="Check that an answer is as it was written.")
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A record, as --format json writes it.")],
+    debug: Debug = False,  # noqa: ARG001  # see options
+) -> int:
+    """Check an admission's record against its own hash, and say what it decided.
+
+    Exit status: 0 as it was written, 1 changed, 3 it cannot be read.
+    """
+    from rankmuster.admission.verify import MOST_BYTES, NotARecord
+    from rankmuster.admission.verify import verify as check
+
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise CommandError(f"cannot read {file}: {error.strerror or error}") from error
+    with doing(f"checking {file}"):
+        try:
+            found = check(data)
+        except NotARecord as error:
+            say(f"rankmuster: {file}: {error}")
+            return ExitStatus.FAULT if b"rankmuster.admission/" in data[:4096] else ExitStatus.NO_ANSWER
+    write_stdout(f"{found.hash}: {found.decision} of {', '.join(found.nodes)}, as it was written\n")
+    return ExitStatus.HEALTHY
+
+
+def _profile(name: str) -> Profile:
+    with doing("choosing what to measure"):
+        from rankmuster.bench.profile_choice import NoProfile, chosen
+
+        try:
+            return chosen(name)
+        except NoProfile as error:
+            raise CommandError(str(error)) from error
+
+
+def _variables(words: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.isidentifier() or "\0" in value:
+            raise CommandError(f"--env wants NAME=VALUE, like NCCL_ALGO=Ring, not {word!r}")
+        found[name] = value
+    return found

@@ -1,0 +1,159 @@
+"""Where an admission's facts come from and where its answer is kept: this node or files, and the history."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rankmuster.cli.output import say
+from rankmuster.cli.status import CommandError, doing
+
+if TYPE_CHECKING:
+    from rankmuster.admission.plan import Outcome, Plan, Sources
+    from rankmuster.model.benchmark import Profile
+    from rankmuster.store.history import History
+
+
+class Tool(str, Enum):
+    """What measures."""
+
+    AUTO = "auto"
+    NCCL_TESTS = "nccl-tests"
+    BUILT_IN = "built-in"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options of a live admission, as given."""
+
+    tool: Tool
+    gpus: int | None
+    given: dict[str, str]
+    runs: int
+    retests: int
+    limit: float
+    folder: Path | None
+    python: Path | None
+    image: str | None
+    keep: Path | None
+    kernel_log: Path | None
+    dcgm_level: int
+
+
+@contextmanager
+def opened_history(url: str, store: bool) -> Iterator[History | None]:
+    """The history. Without the packages for one, and none asked for, there is none: that is said."""
+    with doing("loading the program"):
+        try:
+            from rankmuster.store.errors import HistoryError, Unreachable
+            from rankmuster.store.history import History
+            from rankmuster.store.place import default_place
+        except ImportError as error:
+            raise CommandError(
+                f"the history needs packages that are not installed ({error}); pip install 'rankmuster[history]'"
+            ) from error
+    place = url or default_place(os.environ)
+    with doing("opening the history"):
+        try:
+            opened = History.open(place, create=store)
+        except Unreachable as error:
+            if store or url:
+                raise CommandError(str(error)) from error
+            opened = None  # nothing is to be kept, and there is nothing to compare with yet
+        except HistoryError as error:
+            raise CommandError(str(error)) from error
+    if opened is None:
+        yield None
+        return
+    with opened:
+        yield opened
+
+
+def live(profile: Profile, asked: Asked, opened: History | None) -> tuple[Plan, Sources]:
+    """This node."""
+    with doing("loading the program"):
+        from rankmuster.admission.live import Live, live_sources
+        from rankmuster.admission.measuring import How
+        from rankmuster.admission.measuring import Tool as Measured
+        from rankmuster.admission.past import NoPast
+        from rankmuster.admission.past_store import StorePast
+        from rankmuster.admission.plan import Plan
+    how = How(
+        Measured(asked.tool.value),
+        asked.gpus,
+        asked.given,
+        dict(os.environ),
+        asked.limit,
+        asked.folder,
+        str(asked.python) if asked.python is not None else None,
+        asked.keep,
+    )
+    what = Live(how, profile.key, asked.kernel_log, asked.dcgm_level, asked.image, asked.python)
+    past = StorePast(opened) if opened is not None else NoPast()
+    with doing("looking at the node's ports"):
+        plan = Plan(profile, runs=asked.runs, retests=asked.retests, settings=asked.given)
+        return plan, live_sources(what, past)
+
+
+def recorded(
+    files: list[Path],
+    host: str | None,
+    kernel_log: Path | None,
+    profile: Profile,
+    given: dict[str, str],
+    opened: History | None,
+) -> tuple[Plan, Sources]:
+    """What was recorded of a node."""
+    with doing("loading the program"):
+        from rankmuster.admission.past import NoPast
+        from rankmuster.admission.past_store import StorePast
+        from rankmuster.admission.plan import Plan
+        from rankmuster.admission.recorded import NotRecorded, read_recorded, recorded_sources, with_kernel_log
+    past = StorePast(opened) if opened is not None else NoPast()
+    with doing("reading what was recorded"):
+        try:
+            found = read_recorded(files, host)
+            if kernel_log is not None:
+                with_kernel_log(found, kernel_log)
+        except NotRecorded as error:
+            raise CommandError(str(error)) from error
+        for note in found.notes[:8]:
+            say(f"rankmuster: {note}")
+        plan = Plan(profile, runs=len(found.runs), retests=0, settings=given)
+        return plan, recorded_sources(found, past, profile, given, time.time)
+
+
+def admitted(plan: Plan, sources: Sources) -> Outcome:
+    """The answer."""
+    from rankmuster.store.errors import HistoryError
+
+    with doing("admitting the node"):
+        from rankmuster.admission.run import admit as decided
+
+        try:
+            return decided(plan, sources)
+        except HistoryError as error:
+            raise CommandError(str(error)) from error
+
+
+def keep(opened: History, outcome: Outcome) -> None:
+    """Record, fingerprint and runs. What cannot be kept is said; the answer is given all the same."""
+    from rankmuster.report.admission_json import render
+    from rankmuster.store.errors import HistoryError
+
+    with doing("keeping the answer in the history"):
+        from rankmuster.report.fingerprint_yaml import as_yaml
+
+        try:
+            fingerprint = outcome.fingerprint
+            opened.put_fingerprint(fingerprint, as_yaml(fingerprint).encode())
+            opened.put_many(outcome.runs)
+            opened.put_admission(outcome.record, render(outcome.record).encode())
+        except HistoryError as error:
+            say(f"rankmuster: the answer was not kept: {error}")
