@@ -31,7 +31,7 @@ BRIDGE = "0x0604"
 _ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _ONE_LINE = re.compile(rf"^\s*/sys/bus/pci/devices/({_ADDRESS})\s+(\w+=.*)$")
 _ONE_FILE = re.compile(
-    rf"^\s*(/sys/(?:bus/pci/devices|devices/[\w:./\-]{{1,400}}?)/({_ADDRESS}))/(\w{{1,40}})\s?[:=](.*)$"
+    rf"^\s*(/sys/(?:bus/pci/devices|devices/[\w:./\-]{{1,400}}?)/({_ADDRESS}))/([a-z]\w{{0,39}})\s?[:=](.*)$"
 )
 _LINKED = re.compile(rf"(?:^|[ /])({_ADDRESS}) -> (\S{{1,600}}/({_ADDRESS}))\s*$")
 _PAIR = re.compile(r"(\w{1,40})=(.*?)(?=\s\w{1,40}=|$)")
