@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from dataclasses import replace
-from datetime import datetime, timezone
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,16 +20,7 @@ if TYPE_CHECKING:
     from rankmuster.model.fingerprint import Fingerprint
     from rankmuster.store.history import History
 
-TAKE_SECONDS = 30.0
-"""For this node's own fingerprint; what takes longer is unknown."""
-
 DEFAULT_SINCE = "30d"
-
-MOST_BYTES = 8 << 20
-"""Of a fingerprint's file; one of eight GPUs and sixteen NICs takes 0.1 MB."""
-
-_LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
 class Format(str, Enum):
@@ -65,11 +54,21 @@ def drift(
             help="What the node is now; default: taken live of this node, the newest stored one of others.",
         ),
     ] = None,
-    since: Annotated[
+    pid: Annotated[
+        int | None, typer.Option("--pid", min=1, help="Live: a process of the instance, whose libraries count.")
+    ] = None,
+    python: Annotated[
+        Path | None, typer.Option("--python", metavar="FILE", help="Live: the Python that serves.")
+    ] = None,
+    image_digest: Annotated[
         str,
-        typer.Option(
-            "--since", metavar="TIME", help="From when a change counts: 30d, 12h, a date, or `all`; default: 30d."
-        ),
+        typer.Option("--image-digest", metavar="DIGEST", help="Live: of the container's image, sha256:...; or none."),
+    ] = "",
+    engine: Annotated[
+        str, typer.Option("--engine", metavar="NAME=VERSION", help="Live: the serving engine, vllm=0.15.1; or none.")
+    ] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help="From when a change counts: 30d, 12h, a date, or all.")
     ] = DEFAULT_SINCE,
     mark: Annotated[
         bool,
@@ -91,83 +90,39 @@ def drift(
     Exit status: 0 no drift, 1 drift was found, 2 it cannot be told (a part is unknown, or results are too few),
     3 bad usage, or no history that could be read.
     """
-    if everybody and (host or fingerprint is not None):
-        raise CommandError("--all is every node; give it without --host and --fingerprint")
+    from rankmuster.cli.drift_now import Instance, from_file, live, since_of
+
+    instance = Instance(pid, python, image_digest, engine)
+    if everybody and (host or fingerprint is not None or instance.said):
+        raise CommandError("--all is every node; give it without --host, --fingerprint and what is of one instance")
+    if fingerprint is not None and instance.said:
+        raise CommandError("--fingerprint says what the node is now; leave out --pid, --python and their like with it")
     now = time.time()
-    begin = _since(since, now)
-    live = _now(fingerprint, host or None, everybody, now)
-    report = _examined(history, None if everybody else _name(host, live), live, begin, now, mark)
+    begin = since_of(since, now)
+    found: Fingerprint | None = None
+    if fingerprint is not None:
+        found = from_file(fingerprint, host or None)
+    elif not everybody:
+        found = live(host or None, instance)
+    report = _examined(history, None if everybody else _name(host, found), found, begin, now, mark)
     with doing("writing what drifted"):
         text = _text(report, form, output)
-    deliver(text, output)
     if metrics is not None:
         _write_metrics(metrics, report, now)
+    deliver(text, output)
     return _status(report)
 
 
-def _since(given: str, now: float) -> float | None:
-    """Unix seconds; None for `all`. A date without a zone is UTC."""
-    text = given.strip()
-    if text == "all":
-        return None
-    length = _LENGTH.fullmatch(text)
-    if length is not None:
-        return now - float(length[1]) * _SECONDS[length[2]]
-    try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise CommandError(
-            f"--since {given!r} is no time: give 30d, 12h, 2026-11-03, 2026-11-03T14:00 or all"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc)
-    if moment.timestamp() > now:
-        raise CommandError(f"--since {given!r} has not come yet; give a time before now")
-    return moment.timestamp()
-
-
-def _now(file: Path | None, host: str | None, everybody: bool, now: float) -> Fingerprint | None:
-    """What the node is now; None where the newest stored fingerprint is to say."""
-    from rankmuster.cli.drift_fleet import read_now
-
-    if file is not None:
-        return read_now(_bytes(file), str(file), host)
-    if everybody:
-        return None
-    from rankmuster.collect.machine import Machine
-
-    machine = Machine()
-    if host is not None and host.split(".")[0] != machine.hostname:
-        return None
-    with doing("taking this node's fingerprint"):
-        from rankmuster.baseline.fingerprint.build import fingerprint_of
-        from rankmuster.collect.fingerprint.take import take
-
-        path = take(machine, deadline_s=TAKE_SECONDS, environ=os.environ, now=lambda: now)
-        return fingerprint_of(path)
-
-
-def _bytes(file: Path) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise CommandError(f"cannot read {file}: {error.strerror or error}") from error
-    if len(data) > MOST_BYTES:
-        raise CommandError(f"{file} has more than {MOST_BYTES >> 20} MiB: it is no fingerprint")
-    return data
-
-
-def _name(host: str, live: Fingerprint | None) -> str:
+def _name(host: str, found: Fingerprint | None) -> str:
     if host:
         return host
-    if live is not None and live.host:
-        return live.host
+    if found is not None and found.host:
+        return found.host
     raise CommandError("the fingerprint has no host's name; say with --host which node it is of")
 
 
 def _examined(
-    url: str, host: str | None, live: Fingerprint | None, since: float | None, now: float, mark: bool
+    url: str, host: str | None, found: Fingerprint | None, since: float | None, now: float, mark: bool
 ) -> DriftReport:
     with doing("loading the program"):
         try:
@@ -181,19 +136,17 @@ def _examined(
         from rankmuster.baseline.drift.examine import examine
         from rankmuster.baseline.drift.settings import DriftSettings
         from rankmuster.cli.drift_fleet import fleet_of
-    try:
-        with (
-            doing("comparing with the history"),
-            History.open(url or default_place(os.environ), create=False) as opened,
-        ):
-            fleet, refused = fleet_of(opened, host=host, live=live, since=since, now=now)
-            if not fleet.nodes:
-                raise CommandError(_nobody(host, opened.name))
-            report = examine(fleet, DriftSettings(since=since))
-            report = replace(report, unknown=(*report.unknown, *refused))
-            return _marked(opened, report) if mark else report
-    except HistoryError as error:
-        raise CommandError(str(error)) from error
+    with doing("comparing with the history"):
+        try:
+            with History.open(url or default_place(os.environ), create=False) as opened:
+                fleet, refused = fleet_of(opened, host=host, live=found, since=since, now=now)
+                if not fleet.nodes:
+                    raise CommandError(_nobody(host, opened.name))
+                report = examine(fleet, DriftSettings(since=since))
+                report = replace(report, unknown=(*report.unknown, *refused))
+                return _marked(opened, report) if mark else report
+        except HistoryError as error:
+            raise CommandError(str(error)) from error
 
 
 def _nobody(host: str | None, name: str) -> str:
@@ -233,17 +186,18 @@ def _write_metrics(path: Path, report: DriftReport, now: float) -> None:
 
     with doing("writing metrics"):
         try:
-            write_file(path, drift_page(report, now=now))
+            page = drift_page(report, now=now)
         except MetricsUnavailable as error:
             raise CommandError(str(error)) from error
+    write_file(path, page)
+    say(f"wrote {path}")
 
 
 def _status(report: DriftReport) -> int:
     from rankmuster.report.drift_words import Outcome, outcome
 
-    answers = {
+    return {
         Outcome.NONE: ExitStatus.HEALTHY,
         Outcome.DRIFT: ExitStatus.FAULT,
         Outcome.CANNOT_TELL: ExitStatus.UNDECIDED,
-    }
-    return answers[outcome(report)]
+    }[outcome(report)]

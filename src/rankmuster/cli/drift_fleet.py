@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rankmuster.baseline.drift.fleet import Fleet, NodePast, known
-from rankmuster.cli.status import CommandError
 from rankmuster.evidence.fingerprint_file import FingerprintRefused, read_fingerprint
+from rankmuster.model.benchmark import RunState
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.history import ClassHistory
 
@@ -104,7 +104,8 @@ def _read(name: str, documents: Iterable[StoredFingerprint], refused: list[str])
 
 def _histories(history: History, nodes: Sequence[NodePast], whole: bool) -> tuple[ClassHistory, ...]:
     """Of all classes, or of those that these nodes are or were in."""
-    wanted: set[tuple[str, str]] = {(one.class_hash, one.profile) for one in history.classes()}
+    complete = RunState.COMPLETE.value
+    wanted = {(one.class_hash, one.profile) for one in history.classes() if one.states.get(complete, 0)}
     if not whole:
         own = {known(one.class_hash) for node in nodes for one in node.fingerprints}
         mine = {
@@ -119,16 +120,3 @@ def _histories(history: History, nodes: Sequence[NodePast], whole: bool) -> tupl
         if one.nodes:
             found.append(one)
     return tuple(found)
-
-
-def read_now(data: bytes, source: str, host: str | None) -> Fingerprint:
-    """The fingerprint of a file that stands for now. Raises CommandError for none, and for one of another node."""
-    try:
-        found = read_fingerprint(data)
-    except FingerprintRefused as error:
-        raise CommandError(f"{source} is no fingerprint that can be used: {error}") from error
-    if host is not None and found.host is not None and found.host != host:
-        raise CommandError(
-            f"{source} is the fingerprint of {found.host}, and --host says {host}: give the fingerprint of that node"
-        )
-    return found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rankmuster.baseline.changepoints import find_changes
-from rankmuster.baseline.drift.loss_findings import FASTER, STOP
+from rankmuster.baseline.drift.loss_findings import FASTER, STOP, TEST
 from rankmuster.baseline.drift.settings import DriftSettings
 from rankmuster.baseline.drift.words import day, many, percent, short
 from rankmuster.baseline.regimes import regime_of
@@ -37,25 +37,27 @@ def with_points(
 ) -> tuple[DriftFinding, ...]:
     """Findings of many nodes with the step of their class that they are; steps without one as findings of their own."""
     found = list(findings)
-    alone: dict[bool, list[ChangePoint]] = {}
     for point in points:
         for index, finding in enumerate(found):
             if (
-                finding.scope is DriftScope.SYSTEMATIC
+                finding.point is None
+                and finding.scope is scope_of(point)
                 and finding.class_hash == point.class_hash
                 and finding.kind in (DriftKind.BANDWIDTH, DriftKind.LATENCY)
                 and (finding.size or 0.0) * (change_of(point) or 0.0) > 0
                 and finding.since is not None
                 and abs(finding.since - point.at) <= settings.together_s
             ):
-                found[index] = replace(finding, point=finding.point or point)
+                found[index] = replace(finding, point=point)
                 break
         else:
-            alone.setdefault((change_of(point) or 0.0) < 0, []).append(point)
-    for slower, steps in alone.items():
-        worst = max(steps, key=lambda one: abs(change_of(one) or 0.0))
-        found.append(_finding(worst, slower, len(steps)))
+            found.append(_finding(point))
     return tuple(found)
+
+
+def scope_of(point: ChangePoint) -> DriftScope:
+    """A class of one node, or one that a single node has results of, has not changed as a class."""
+    return DriftScope.SYSTEMATIC if point.nodes > 1 else DriftScope.NODE
 
 
 def change_of(point: ChangePoint) -> float | None:
@@ -65,22 +67,20 @@ def change_of(point: ChangePoint) -> float | None:
     return point.after / point.before - 1.0
 
 
-def _finding(point: ChangePoint, slower: bool, steps: int) -> DriftFinding:
+def _finding(point: ChangePoint) -> DriftFinding:
     change = change_of(point)
     regime = None if point.cell is None else regime_of(point.cell.size_bytes)
     what = "all of it" if point.cell is None else f"{point.cell.operation.value} of {point.cell.size_bytes:,} bytes"
     return DriftFinding(
         kind=DriftKind.LATENCY if regime is Regime.LATENCY else DriftKind.BANDWIDTH,
-        scope=DriftScope.SYSTEMATIC,
+        scope=scope_of(point),
         class_hash=point.class_hash,
         nodes=(),
         statement=(
             f"class {short(point.class_hash)} as a whole is {percent(change or 0.0)} "
-            f"since {day(point.at)}, seen on {many(point.nodes)}: {what}"
-            + (f" (and {many(steps - 1, 'more step')})" if steps > 1 else "")
-            + f", profile {point.profile}"
+            f"since {day(point.at)}, seen on {many(point.nodes)}: {what}" + f", profile {point.profile}"
         ),
-        effect=(STOP if slower else FASTER)
+        effect=(FASTER if (change or 0.0) >= 0 else STOP if scope_of(point) is DriftScope.SYSTEMATIC else TEST)
         + "; the baseline stays what it was until somebody accepts the new level (`--mark`, then `rankmuster history`)",
         size=change,
         since=point.at,

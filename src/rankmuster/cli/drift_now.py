@@ -1,0 +1,105 @@
+"""What a node is now, for `rankmuster drift` (a file, or this machine live), and since when changes count."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from rankmuster.cli.status import CommandError, doing
+from rankmuster.model.fingerprint import Fingerprint
+
+TAKE_SECONDS = 30.0
+"""For this node's own fingerprint; what takes longer is unknown."""
+
+MOST_BYTES = 8 << 20
+"""Of a fingerprint's file; one of eight GPUs and sixteen NICs takes 0.1 MB."""
+
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """What of the instance is asked or known better than this program can see; as the options of `fingerprint`."""
+
+    pid: int | None = None
+    python: Path | None = None
+    image_digest: str = ""
+    engine: str = ""
+
+    @property
+    def said(self) -> bool:
+        """Whether anything of it was given."""
+        return self != Instance()
+
+
+def from_file(file: Path, host: str | None) -> Fingerprint:
+    """Raises CommandError for no fingerprint, and for one of another node than `host`."""
+    from rankmuster.evidence.fingerprint_file import FingerprintRefused, read_fingerprint
+
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise CommandError(f"cannot read {file}: {error.strerror or error}") from error
+    if len(data) > MOST_BYTES:
+        raise CommandError(f"{file} has more than {MOST_BYTES >> 20} MiB: it is no fingerprint")
+    try:
+        found = read_fingerprint(data)
+    except FingerprintRefused as error:
+        raise CommandError(f"{file} is no fingerprint that can be used: {error}") from error
+    if host is not None and host not in (found.host, found.node_hash) and found.host is not None:
+        raise CommandError(
+            f"{file} is the fingerprint of {found.host}, and --host says {host}: give the fingerprint of that node"
+        )
+    return found
+
+
+def live(host: str | None, instance: Instance) -> Fingerprint | None:
+    """Of this machine; None where `host` is another one, whose newest stored fingerprint has to do.
+
+    Raises CommandError for options that are wrong, or that are of this machine's processes while `host` is not.
+    """
+    from rankmuster.cli import fingerprint as taking
+    from rankmuster.collect.machine import Machine
+
+    if host is not None and host.split(".")[0] != Machine().hostname:
+        if instance.said:
+            raise CommandError(
+                f"--pid, --python, --image-digest and --engine are of this machine, and --host is {host}"
+            )
+        return None
+    digest, engine = taking._digest(instance.image_digest), taking._engine(instance.engine)
+    path = taking._live("", instance.pid, instance.python, TAKE_SECONDS)
+    software = path.software
+    if digest is not None:
+        software = replace(software, image_digest=digest)
+    if engine is not None:
+        software = replace(software, engine=engine[0], engine_version=engine[1])
+    with doing("making the fingerprint"):
+        from rankmuster.baseline.fingerprint.build import fingerprint_of
+
+        return fingerprint_of(replace(path, software=software))
+
+
+def since_of(given: str, now: float) -> float | None:
+    """Unix seconds; None for `all`. A date without a zone is UTC. Raises CommandError for what is no time."""
+    text = given.strip()
+    if text == "all":
+        return None
+    length = _LENGTH.fullmatch(text)
+    if length is not None:
+        return now - float(length[1]) * _SECONDS[length[2]]
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=timezone.utc)
+        found = moment.timestamp()
+    except (ValueError, OverflowError):
+        shapes = "give 30d, 12h, 2026-11-03, 2026-11-03T14:00 or all"
+        raise CommandError(f"--since {given[:100]!r} is no time: {shapes}") from None
+    if found > now:
+        raise CommandError(f"--since {given[:100]!r} has not come yet; give a time before now")
+    return found
