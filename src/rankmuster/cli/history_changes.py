@@ -46,7 +46,8 @@ def list_changes(
     with opened(history, "listing the change points") as store:
         from rankmuster.cli import history_tables as tables
 
-        found = store.changes(**chosen(store, class_, profile))
+        wanted = chosen(store, class_, profile)
+        found = store.changes(class_hash=wanted["class_hash"], profile=wanted["profile"])
         shown = [point for point in found if state is None or point.state is state]
         text = tables.as_json(changes=shown) if form is Format.JSON else tables.changes_text(shown)
     deliver(text, output)

@@ -48,7 +48,7 @@ def export(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", metavar="PATH", help="A new folder, a file per table; or one file ending with .parquet."
+            "--output", metavar="PATH", help="A new folder, with a file per table, or one file: NAME.parquet."
         ),
     ],
     history: HistoryPlace = "",

@@ -104,7 +104,8 @@ def runs(
 
         wanted = chosen(store, class_, profile)
         found = store.runs(
-            **wanted,
+            class_hash=wanted["class_hash"],
+            profile=wanted["profile"],
             node=node or None,
             state=state,
             since=moment(since, "--since", now) if since else None,

@@ -86,31 +86,10 @@ def class_text(count: ClassCount, history: ClassHistory, found: Sequence[CellFig
         *(_change_line(point) for point in history.change_points),
     ]
     table = _table(
-        *(
-            "operation",
-            ">size",
-            "dtype",
-            "launch",
-            ">runs",
-            ">busbw p1",
-            ">p50",
-            ">p99",
-            "GB/s",
-            ">time p1",
-            ">p50",
-            ">p99",
-        ),
-        "µs",
+        "operation", ">size", "dtype", "launch", ">runs", ">GB/s p1", ">p50", ">p99", ">us p1", ">p50", ">p99"
     )
     for one in found:
-        table.add_row(
-            *_cell(one.cell),
-            str(one.runs),
-            *(_number(x) for x in one.busbw),
-            "",
-            *(_number(x) for x in one.time_us),
-            "",
-        )
+        table.add_row(*_cell(one.cell), str(one.runs), *(_number(value) for value in one.busbw + one.time_us))
     return "\n".join(lines) + "\n\n" + (_printed(table) if found else "no complete run is in the baseline\n")
 
 
@@ -139,12 +118,12 @@ def changes_text(points: Sequence[ChangePoint]) -> str:
     """Change points, a line each."""
     if not points:
         return "no change point\n"
-    table = _table(">id", "state", "at", "class", "profile", "of", ">before", ">after", "GB/s", ">nodes", "note")
+    table = _table(">id", "state", "at", "class", "profile", "of", ">GB/s before", ">after", ">nodes", "note")
     for point in points:
         table.add_row(
             *(str(point.id), _state(point), when(point.at), short(point.class_hash), plain(point.profile)),
             "all" if point.cell is None else " ".join(_cell(point.cell)),
-            *(_number(point.before), _number(point.after), "", str(point.nodes), plain(point.note, 120)),
+            *(_number(point.before), _number(point.after), str(point.nodes), plain(point.note, 120)),
         )
     return _printed(table)
 
@@ -173,10 +152,10 @@ def _plain(value: Any) -> Any:
 
 
 def _change_line(point: ChangePoint) -> str:
+    of = "all" if point.cell is None else " ".join(_cell(point.cell))
     levels = f"{_number(point.before)} to {_number(point.after)} GB/s"
-    return (
-        f"change point {point.id}: {_state(point)}, {when(point.at)}, {levels}, {point.nodes} nodes {plain(point.note)}"
-    )
+    facts = f"{_state(point)}, {when(point.at)}, {of}, {levels}, {point.nodes} nodes"
+    return f"change point {point.id}: {facts} {plain(point.note)}".rstrip()
 
 
 def _state(point: ChangePoint) -> str:

@@ -30,8 +30,8 @@ def put_fingerprint(connection: Connection, fingerprint: Fingerprint, document: 
     """See `History.put_fingerprint`."""
     if not math.isfinite(fingerprint.taken_at):
         raise Refused(
-            f"the fingerprint of {fingerprint.host or 'this node'} does not say when it was taken (takenAt), and cannot be "
-            "stored: later ones could not be told from earlier ones"
+            f"the fingerprint of {fingerprint.host or 'this node'} does not say when it was taken (takenAt), and "
+            "cannot be stored: later ones could not be told from earlier ones"
         )
     stored = StoredFingerprint(
         host=fingerprint.host,
