@@ -154,7 +154,7 @@ def _shown(node: Any) -> str:
 
 def as_yaml(profile: Profile, notes: tuple[str, ...] = ()) -> str:
     """The profile as `read_profile` reads it, with `notes` as comments above it."""
-    lines = [f"# {' '.join(note.split())}" for note in notes]
+    lines = [f"# {''.join(one if one.isprintable() else '?' for one in ' '.join(note.split()))}" for note in notes]
     lines += [f"schema: {SCHEMA}", f"name: {profile.name}"]
     if profile.description:
         lines.append(f"description: {_quoted(profile.description)}")

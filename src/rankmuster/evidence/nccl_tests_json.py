@@ -25,7 +25,7 @@ from rankmuster.evidence.nccl_tests_sizes import Series, missing
 from rankmuster.evidence.times import iso
 from rankmuster.model.benchmark import BenchmarkRank, BenchmarkRun, Cell, Measurement, Operation, Spread
 
-DEPTH = 3
+DEPTH = 2
 """Containers deeper than this are whole or left out: of a cut file the last result that is whole is the last."""
 
 MOST_RESULTS = 100_000

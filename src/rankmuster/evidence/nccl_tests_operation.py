@@ -124,7 +124,8 @@ def _by_columns(rows: Sequence[Row], head: Header | None) -> set[Operation]:
         left -= {Operation.ALL_GATHER, Operation.ALL_TO_ALL, Operation.BROADCAST}
     elif head is not None and not (head.root and head.redop):
         # before 2.12: a column stood only where the operation uses it; of all-to-all redop stood empty
-        left &= {Operation.BROADCAST if head.root else Operation.ALL_TO_ALL if head.redop else Operation.ALL_GATHER}
+        own = Operation.BROADCAST if head.root else Operation.ALL_TO_ALL if head.redop else Operation.ALL_GATHER
+        left &= {own, Operation.SEND_RECV}
     unchecked = _unchecked_in_place(rows)
     if unchecked is not None:
         symmetric = {Operation.ALL_TO_ALL, Operation.SEND_RECV}

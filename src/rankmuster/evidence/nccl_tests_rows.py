@@ -20,7 +20,7 @@ BLANK_PLACEMENT = 25
 
 _TYPE = r"(?:u?int(?:8|16|32|64)?|char|half|b?float(?:8|16|32|64)?(?:_?e\dm\d)?|double|fp8_?e\dm\d\w{0,4}|f8e\dm\d)"
 _BEGIN = re.compile(rf"(?<![\w.,])(\d{{1,20}})\s+(\d{{1,20}})\s+({_TYPE})(?=\s|$)")
-_REDOP = re.compile(r"\s+([a-z]{3,12})(?=\s|$)")
+_REDOP = re.compile(r"\s+(sum|prod|max|min|avg|mulsum|none)(?=\s|$)")
 _ROOT = re.compile(r"\s+(-1(?!\d)|\d{1,9}(?![\w.,]))")
 _NUMBER = re.compile(r"\s+(\d{1,20}(?:\.\d{1,12})?(?:e[+-]?\d{1,4})?|N/A|-?nan|inf)(?![\w.,/])")
 _COMMA = re.compile(r"\s+\d{1,12},\d{1,6}(?=\s|$)")

@@ -1,0 +1,473 @@
+"""nccl-tests' output of every age and in every state: read to the numbers in it, or refused with the reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nccl_tests_sample import MIDDLE, NEW, OLD, Shape, output, row
+from rankmuster.evidence.nccl_tests import read_json, read_runs, read_text
+from rankmuster.evidence.nccl_tests_text import tables
+from rankmuster.model.benchmark import BenchmarkRun, Operation, RunState
+
+PLATEAU = tuple(1 << shift for shift in range(20, 26))
+NAMES = {
+    "all_reduce": Operation.ALL_REDUCE,
+    "all_gather": Operation.ALL_GATHER,
+    "reduce_scatter": Operation.REDUCE_SCATTER,
+    "alltoall": Operation.ALL_TO_ALL,
+    "broadcast": Operation.BROADCAST,
+    "reduce": Operation.REDUCE,
+    "sendrecv": Operation.SEND_RECV,
+}
+
+
+def of(text: str, source: str = "out.txt", operation: Operation | None = None) -> BenchmarkRun:
+    return read_text(text.encode(), source, operation)
+
+
+def operations(run: BenchmarkRun) -> set[Operation]:
+    return {one.cell.operation for one in run.measurements}
+
+
+@pytest.mark.parametrize("shape", [OLD, MIDDLE, NEW], ids=["old", "middle", "new"])
+@pytest.mark.parametrize("operation", list(NAMES))
+def test_every_age_of_every_operation_reads_to_its_numbers(operation: str, shape: Shape) -> None:
+    inside = "N/A" if operation in ("alltoall", "sendrecv") else None
+    wrong = "0e+00" if shape is OLD else "0"
+    run = of(
+        output(operation, sizes=PLATEAU, shape=shape, wrong=wrong, inside=inside, footer=True).replace("8 FAI", "0 OK")
+    )
+    if shape is OLD:
+        run = of(output(operation, sizes=PLATEAU, shape=shape, wrong="N/A"))
+    assert operations(run) == {NAMES[operation]}, run.reason
+    assert run.state is RunState.COMPLETE, run.reason
+    assert len(run.measurements) == 2 * len(PLATEAU)
+    for one in run.measurements:
+        assert one.time_us == pytest.approx(10 + one.cell.size_bytes / 300_000, abs=0.006)
+        assert one.busbw == pytest.approx(one.algbw * NAMES[operation].bus_factor(8), rel=0.01)
+
+
+def test_the_old_error_column_is_a_difference_and_counts_nothing() -> None:
+    run = of(output(shape=OLD, wrong="4e-07").replace("4 FAILED", "0 OK"), "all_reduce.log")
+    assert run.state is RunState.COMPLETE
+    assert {one.wrong for one in run.measurements} == {0}
+    run = of(output(shape=OLD, wrong="4e-07").replace("4 FAILED", "3 FAILED"), "all_reduce.log")
+    assert run.state is RunState.WRONG
+
+
+def test_per_iteration_columns_and_timestamps() -> None:
+    text = "".join(
+        f"{line} 2026-11-29 19:25:26\n" if line.lstrip()[:1].isdigit() else f"{line}\n"
+        for line in output(timed=True).splitlines()
+    )
+    run = of(text)
+    assert run.state is RunState.COMPLETE, run.reason
+    spread = run.measurements[0].spread
+    assert spread is not None
+    assert (spread.p50_us, spread.cv_percent) == (None, 5.25)
+
+
+def test_na_means_that_nothing_was_checked_which_is_said() -> None:
+    run = of(output(wrong="N/A"))
+    assert run.state is RunState.COMPLETE
+    assert {one.wrong for one in run.measurements} == {None}
+    assert "not checked" in run.reason
+
+
+def test_rows_of_no_bytes_measure_nothing_and_are_no_gap() -> None:
+    text = output(
+        "all_gather", sizes=PLATEAU, settings="# nThread 1 nGpus 8 minBytes 1 maxBytes 33554432 step: 2(factor)"
+    )
+    half = "    16.83    0.00    0.00      0"
+    empty = f"           0             0     float    none      -1{half}{half}\n"
+    begin = text.index("     1048576")
+    run = of(text[:begin] + empty * 20 + text[begin:])
+    assert run.state is RunState.COMPLETE, run.reason
+    assert {one.cell.size_bytes for one in run.measurements} == set(PLATEAU)
+
+
+def test_a_list_of_ranks_over_hosts_gives_each_its_host() -> None:
+    run = of(output(ranks=32, hosts=8, sizes=PLATEAU, shape=MIDDLE))
+    assert operations(run) == {Operation.ALL_REDUCE}
+    assert len({rank.host for rank in run.ranks}) == 8
+    assert [rank.device for rank in run.ranks[:5]] == [0, 1, 2, 3, 0]
+    assert run.ranks[0].bus_id is None  # an old list has the bus alone, which is no address
+
+
+def test_a_list_of_ranks_with_the_middle_left_out_still_says_how_many_there_are() -> None:
+    text = output(ranks=16, sizes=PLATEAU, shape=MIDDLE)
+    kept = [line for line in text.splitlines() if not any(f"Rank {rank:2d} " in line for rank in range(1, 15))]
+    run = of("\n".join(kept) + "\n")
+    assert operations(run) == {Operation.ALL_REDUCE}
+    assert [rank.rank for rank in run.ranks] == [0, 15]
+
+
+def test_several_tables_of_one_log_are_several_runs() -> None:
+    log = (
+        "starting\n" + output("all_reduce") + "some words\n" + output("all_gather", sizes=PLATEAU) + output("alltoall")
+    )
+    runs = read_runs(log.encode(), "job.log")
+    assert [operations(run) for run in runs] == [
+        {Operation.ALL_REDUCE},
+        {Operation.ALL_GATHER},
+        {Operation.ALL_TO_ALL},
+    ]
+    assert {run.state for run in runs} == {RunState.COMPLETE}
+    whole = of(log)
+    assert len(whole.measurements) == sum(len(run.measurements) for run in runs)
+
+
+def test_a_run_that_broke_off_between_two_others_is_the_one_that_is_not_complete() -> None:
+    broken = (
+        output("all_gather", sizes=PLATEAU, footer=False)
+        + "node01: Test NCCL failure common.cu:958 'remote process exited'\n"
+    )
+    runs = read_runs((output() + broken + output("alltoall")).encode(), "job.log")
+    assert [run.state for run in runs] == [RunState.COMPLETE, RunState.ERROR, RunState.COMPLETE]
+    assert "Test NCCL failure common.cu:958 'remote process exited'" in runs[1].reason
+
+
+NCCL = "node01:3442:3460 [0] NCCL INFO Channel 00/24 : 0[0] -> 1[1] via P2P/CUMEM"
+
+
+def test_nccls_own_lines_between_rows_are_read_for_what_they_are() -> None:
+    lines = output().splitlines()
+    woven = "\n".join(text for line in lines for text in (NCCL, line)) + "\n"
+    run = of(woven)
+    assert run.state is RunState.COMPLETE, run.reason
+    assert len(run.measurements) == 8
+    assert run.transports == ("P2P/CUMEM",)
+
+
+@pytest.mark.parametrize("cut", [52, 60, 76, 84])
+def test_a_row_that_nccl_wrote_into_is_put_together(cut: int) -> None:
+    lines = output(sizes=PLATEAU).splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("     2097152"))
+    own = lines[place]
+    while own[cut - 1] != " " and own[cut] != " ":
+        cut += 1
+    lines[place : place + 1] = [own[:cut] + NCCL, NCCL, own[cut:]]
+    run = of("\n".join(lines) + "\n")
+    assert run.state is RunState.COMPLETE, run.reason
+    assert len(run.measurements) == 2 * len(PLATEAU)
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["[1,0]<stdout>:", "[1,0]<stdout>: ", "[prterun-node01-4711@1,0]<stdout>: ", "0: ", "[0] ", "   [1,0]<stdout>:"],
+)
+def test_a_launchers_label_stands_in_nobodys_way(label: str) -> None:
+    run = of("".join(f"{label}{line}\n" for line in output(sizes=PLATEAU).splitlines()))
+    assert run.state is RunState.COMPLETE, run.reason
+    assert len(run.measurements) == 2 * len(PLATEAU)
+    assert len(run.ranks) == 8
+
+
+def test_tables_of_several_writers_woven_into_each_other_are_told_apart() -> None:
+    first, second = output(host="node01").splitlines(), output("all_gather", sizes=PLATEAU, host="node02").splitlines()
+    woven = ""
+    for place in range(max(len(first), len(second))):
+        woven += f"0: {first[place]}\n" if place < len(first) else ""
+        woven += f"1: {second[place]}\n" if place < len(second) else ""
+    runs = read_runs(woven.encode(), "srun.log")
+    assert {(run.ranks[0].host, *operations(run), run.state) for run in runs} == {
+        ("node01", Operation.ALL_REDUCE, RunState.COMPLETE),
+        ("node02", Operation.ALL_GATHER, RunState.COMPLETE),
+    }
+
+
+def test_what_another_rank_says_of_a_failure_is_said_of_the_table() -> None:
+    text = "".join(f"[1,0]<stdout>:{line}\n" for line in output(footer=False).splitlines())
+    run = of(text + "[1,5]<stderr>:node01: Test CUDA failure common.cu:303 'unspecified launch failure'\n")
+    assert run.state is RunState.ERROR
+    assert "Test CUDA failure common.cu:303" in run.reason
+
+
+def test_numbers_with_decimal_commas_are_refused_and_not_misread() -> None:
+    lines = [line.replace(".", ",") if line.lstrip()[:1].isdigit() else line for line in output().splitlines()]
+    run = of("\n".join(lines) + "\n")
+    assert run.state is RunState.ERROR
+    assert run.measurements == ()
+    assert "decimal comma" in run.reason
+    assert "LC_ALL=C" in run.reason
+
+
+def test_wrong_values_are_wrong_however_they_are_said() -> None:
+    run = of(output().replace("values : 0 OK", "values : 3 FAILED"))
+    assert (run.state, "3" in run.reason) == (RunState.WRONG, True)
+    run = of(output(wrong="17"))
+    assert run.state is RunState.WRONG
+    assert {one.wrong for one in run.measurements} == {17}
+    cut = output(wrong="17", footer=False)
+    assert of(cut).state is RunState.WRONG
+
+
+@pytest.mark.parametrize(
+    ("line", "state"),
+    [
+        ("node01: Test NCCL failure all_reduce.cu:66 'unhandled cuda error / '", RunState.ERROR),
+        (" .. node01 pid 7024: Test failure common.cu:1454", RunState.ERROR),
+        ("node01: Test timeout (30s) common.cu:412", RunState.HUNG),
+        (
+            "slurmstepd: error: *** STEP 71.0 ON node01 CANCELLED AT 2026-11-29T19:25:26 DUE TO TIME LIMIT ***",
+            RunState.HUNG,
+        ),
+        (
+            "mpirun noticed that process rank 3 with PID 71 on node node01 exited on signal 11 (Segmentation fault).",
+            RunState.ERROR,
+        ),
+        ("srun: error: node01: task 3: Segmentation fault (core dumped)", RunState.ERROR),
+        ("Killed", RunState.ERROR),
+    ],
+)
+def test_a_run_that_broke_off_says_why_in_the_words_it_was_told(line: str, state: RunState) -> None:
+    run = of(output(sizes=PLATEAU, footer=False) + line + "\n")
+    assert run.state is state
+    assert line.strip()[:60] in run.reason
+    assert len(run.measurements) == 2 * len(PLATEAU)
+
+
+def test_a_library_that_is_missing_or_an_unknown_option_is_an_error() -> None:
+    run = of(
+        "./all_reduce_perf: error while loading shared libraries: libcudart.so.12: cannot open shared object file\n"
+    )
+    assert run.state is RunState.ERROR
+    assert "libcudart.so.12" in run.reason
+    run = of("USAGE: all_reduce_perf \n\t[-t,--nthreads <num threads>] \n\t[-b,--minbytes <min size in bytes>] \n")
+    assert run.state is RunState.ERROR
+    assert "usage" in run.reason
+
+
+def test_what_follows_complete_results_spoils_nothing_but_is_said() -> None:
+    run = of(output() + "Segmentation fault (core dumped)\n")
+    assert run.state is RunState.COMPLETE
+    assert "Segmentation fault" in run.reason
+
+
+@pytest.mark.parametrize("line", ["# Out of bounds values", "# Avg bus bandwidth"])
+def test_without_its_closing_lines_a_table_is_not_complete(line: str) -> None:
+    kept = [one for one in output(shape=MIDDLE).splitlines() if not one.startswith(line)]
+    run = of("\n".join(kept) + "\n", "all_reduce.txt")
+    assert run.state is RunState.INCOMPLETE
+    assert line[2:] in run.reason
+
+
+def test_a_table_that_ended_before_its_last_size_is_not_complete_even_with_closing_lines() -> None:
+    text = output(sizes=PLATEAU, settings="# nThread 1 nGpus 8 minBytes 1048576 maxBytes 268435456 step: 2(factor)")
+    run = of(text)
+    assert run.state is RunState.INCOMPLETE
+    assert "33554432" in run.reason
+    assert "268435456" in run.reason
+
+
+def test_a_table_with_a_size_missing_in_its_middle_is_not_complete() -> None:
+    kept = [line for line in output(sizes=PLATEAU).splitlines() if not line.startswith("     4194304")]
+    run = of("\n".join(kept) + "\n")
+    assert run.state is RunState.INCOMPLETE
+    assert "5 rows" in run.reason
+
+
+def test_less_memory_than_the_largest_size_is_no_gap_but_is_said() -> None:
+    text = output(sizes=PLATEAU, settings="# nThread 1 nGpus 8 minBytes 1048576 maxBytes 268435456 step: 2(factor)")
+    run = of(text.replace("#\n# Using", "# Reducing maxBytes to 33554432 due to memory limitation\n#\n# Using"))
+    assert run.state is RunState.COMPLETE, run.reason
+    assert "33554432" in run.reason
+
+
+def test_a_row_whose_digits_were_changed_is_refused() -> None:
+    text = output(sizes=PLATEAU)
+    changed = text.replace(row("all_reduce", PLATEAU[3], 10 + PLATEAU[3] / 300_000).split()[5], "3.79", 1)
+    assert changed != text
+    run = of(changed)
+    assert run.state is RunState.ERROR
+    assert "algbw" in run.reason
+
+
+def test_times_of_the_hosts_launching_are_no_bandwidth() -> None:
+    run = of(output().replace("    time", " cputime"))
+    assert run.state is RunState.ERROR
+    assert run.measurements == ()
+
+
+def test_an_operation_that_nobody_names_and_the_numbers_do_not_tell_stays_unknown() -> None:
+    text = output("all_gather", sizes=PLATEAU, shape=MIDDLE, wrong="N/A")
+    run = of(text)
+    assert run.state is RunState.ERROR
+    assert run.measurements == ()
+    assert "all_gather, all_to_all" in run.reason
+    assert "--operation" in run.reason
+    assert operations(of(text, "nccl_allgather.log")) == {Operation.ALL_GATHER}
+    assert operations(of(text, operation=Operation.ALL_TO_ALL)) == {Operation.ALL_TO_ALL}
+    assert operations(of("$ mpirun -np 8 ./build/alltoall_perf -b 1M -e 32M -f 2 -c 0\n" + text)) == {
+        Operation.ALL_TO_ALL
+    }
+
+
+def test_a_name_that_the_numbers_contradict_is_not_believed() -> None:
+    run = of(output("all_reduce", sizes=PLATEAU, shape=MIDDLE), "reduce_scatter.txt")
+    assert run.measurements == ()
+    assert "reduce_scatter" in run.reason
+    assert "all_reduce" in run.reason
+
+
+def test_an_operation_that_no_profile_has_is_named_and_not_taken_for_another() -> None:
+    run = of(output("all_reduce", sizes=PLATEAU).replace("all_reduce_perf", "hypercube_perf"))
+    assert run.measurements == ()
+    assert "hypercube_perf" in run.reason
+
+
+def test_a_replay_from_a_graph_is_another_cell() -> None:
+    assert {one.cell.graph for one in of(output(graph=10)).measurements} == {True}
+
+
+def test_rccl_tests() -> None:
+    text = output(sizes=PLATEAU, shape=MIDDLE).replace(
+        "#\n# Using", "#\nrccl-tests: Version develop:a52452e\n# Using", 1
+    )
+    run = of("# Collective test starting: all_reduce_perf\n" + text.replace(" NVIDIA H200", ""))
+    assert run.state is RunState.COMPLETE, run.reason
+    assert run.tool_version == "rccl-tests develop:a52452e"
+    assert run.ranks[0].gpu_model is None
+
+
+def test_other_text_has_no_runs() -> None:
+    assert read_runs(b"GPU 0: NVIDIA H200\n 12 24 int values\n", "x") == ()
+    assert of("").state is RunState.INCOMPLETE
+
+
+def document(version: int = 3, **changes: Any) -> dict[str, Any]:
+    average = "average_bus_bandwidth" if version > 1 else "average_bus_bandwidith"
+    sizes = (16 << 20, 64 << 20)
+    half = {"time": 100.0, "alg_bw": 167.772, "bus_bw": 251.658, "nwrong": 0.0}
+    return {
+        "version": version,
+        "start_time": "2026-11-29 19:25:26",
+        "args": ["/opt/nccl-tests/build/all_reduce_perf", "-g", "4"],
+        "env": [
+            "NCCL_ALGO=Ring",
+            "HF_TOKEN=hf_abcdefghijklmnop",
+            "CUDA_API_KEY=x",
+            "NCCL_PLUGIN_AUTH_TOKEN=y",
+            "HOME=/root",
+        ],
+        "nccl_version": 22809,
+        "config": {
+            "nthreads": 1,
+            "ngpus": 4,
+            "minimum_bytes": sizes[0],
+            "maximum_bytes": sizes[1],
+            "step_factor": 4,
+            "validation": 1,
+            "graph": 0,
+            "devices": [
+                {
+                    "rank": rank,
+                    "group": 0,
+                    "pid": 70 + rank,
+                    "hostname": f"n{rank}",
+                    "device": 0,
+                    "device_hex": "0001:0a:00",
+                }
+                for rank in (0, 4)
+            ],
+        },
+        "results": [
+            {
+                "size": size,
+                "count": size // 4,
+                "type": "float",
+                "redop": "sum",
+                "root": "    -1",
+                "out_of_place": {**half, "time": 100.0 * size / sizes[0]},
+                "in_place": {**half, "time": 100.0 * size / sizes[0], "nwrong": "nan"},
+            }
+            for size in sizes
+        ],
+        "out_of_bounds": {"count": 0, "okay": "true"},
+        average: {"bandwidth": 250.0, "okay": "unchecked"},
+        "errors": [""],
+        "end_time": "2026-11-29 19:25:36",
+    } | changes
+
+
+def of_json(value: dict[str, Any]) -> BenchmarkRun:
+    return read_json(json.dumps(value, indent=1).encode(), "x.json")
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_every_version_of_the_json(version: int) -> None:
+    run = of_json(document(version))
+    assert run.state is RunState.COMPLETE, run.reason
+    assert [one.wrong for one in run.measurements] == [0, None, 0, None]
+    assert [(rank.rank, rank.host, rank.device) for rank in run.ranks] == [
+        *((rank, "n0", rank) for rank in range(4)),
+        *((4 + rank, "n4", rank) for rank in range(4)),
+    ]
+    assert run.environment == (("NCCL_ALGO", "Ring"),)
+    assert run.started_at is None  # local time without a zone may be any
+
+
+def test_times_of_each_process_tell_the_slow_one() -> None:
+    value = document()
+    value["results"][0]["out_of_place_per_iter"] = {
+        "times_us": [100.0, 102.0],
+        "min_us": 100.0,
+        "per_process_max_times_us": [[90.0, 92.0], [100.0, 102.0]],
+    }
+    one = of_json(value).measurements[0]
+    assert one.ranks_us == (91.0, 101.0)
+    assert one.iterations_us == (100.0, 102.0)
+
+
+def test_what_a_json_lacks_is_named() -> None:
+    short = document()
+    short["results"].pop()
+    run = of_json(short)
+    assert run.state is RunState.INCOMPLETE
+    assert str(64 << 20) in run.reason
+    wrong = document(out_of_bounds={"count": 2, "okay": "false"})
+    assert of_json(wrong).state is RunState.WRONG
+    gone = document()
+    del gone["out_of_bounds"]
+    assert of_json(gone).state is RunState.INCOMPLETE
+
+
+def test_a_json_of_anything_else_is_no_run() -> None:
+    assert read_runs(b'{"version": 3, "schema": "x"}', "x.json") == ()
+    assert read_json(b"\x00\xff{", "x.json").state is RunState.INCOMPLETE
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_no_bytes_raise(data: st.DataObject) -> None:
+    base = bytearray(
+        data.draw(st.sampled_from([output(sizes=PLATEAU), output(shape=OLD), json.dumps(document())])).encode()
+    )
+    for _ in range(data.draw(st.integers(1, 6))):
+        place = data.draw(st.integers(0, len(base) - 1))
+        base[place : place + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=20))
+        if not base:
+            return
+    for run in read_runs(bytes(base), "out.txt"):
+        assert run.state is RunState.COMPLETE or run.reason
+    read_json(bytes(base), "x")
+
+
+SHARED = Path(__file__).parents[2].parent / "shared" / "samples" / "public" / "nccl-tests"
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the published outputs are not beside this checkout")
+@pytest.mark.parametrize("name", sorted(path.name for path in SHARED.glob("*.txt")) if SHARED.is_dir() else [])
+def test_every_row_of_published_outputs_is_read_and_its_operation_found_without_a_name(name: str) -> None:
+    data = (SHARED / name).read_bytes()
+    rows = re.findall(r"(?m)^.*?\s\d+\s+\d+\s+float\s.*\d\.\d.*$", data.decode())
+    assert sum(len(table.rows) for table in tables(data)) == len(rows)
+    for run in read_runs(data, "out.txt"):
+        assert len(operations(run)) == 1
