@@ -88,13 +88,17 @@ def figure(
         for cell in judged.cells
         if cell.ratio is not None and (judged.refuse_below is None or cell.ratio < judged.refuse_below)
     }
-    parts = [*_bandwidth(columns, x, below), *_relative(columns, x, below)]
-    bottom = UPPER + GAP + LOWER
+    parts = _bandwidth(columns, x, below)
+    bottom = UPPER
+    if any(column.center for column in columns):
+        parts += _relative(columns, x, below)
+        bottom = UPPER + GAP + LOWER
     step = max(1, math.ceil(len(sizes) / 10))
     for number, size in enumerate(sizes):
         at = x.of(size)
         parts.append(f'<line class="rule" x1="{at}" y1="{bottom}" x2="{at}" y2="{bottom + 4}"/>')
-        if number % step == 0 or number == len(sizes) - 1:
+        left = len(sizes) - 1 - number
+        if left == 0 or (number % step == 0 and left >= step):
             parts.append(label(at, bottom + 17, size_text(size), "", "middle"))
     parts.append(label(WIDTH - RIGHT, bottom + 32, "size of the operation", "", "end"))
     return svg(bottom + 40, f"{key.title}: bus bandwidth by size", _description(columns), parts, name)
@@ -172,8 +176,6 @@ def _bandwidth(columns: Sequence[_Column], x: _Across, below: set[int]) -> list[
 def _relative(columns: Sequence[_Column], x: _Across, below: set[int]) -> list[str]:
     top = UPPER + GAP
     known = [_scaled(c, c.center) for c in columns if c.center]
-    if not known:
-        return [label(LEFT + INSET, top + 24, "no history of its kind: nothing to compare with", "name")]
     every = [value for c in known for value in c.points]
     low = max(0.0, math.floor(10 * min(LOWEST + 0.2, *every)) / 10 - 0.1)
     high = max(HIGHEST, math.ceil(10 * max(every)) / 10)
@@ -182,7 +184,7 @@ def _relative(columns: Sequence[_Column], x: _Across, below: set[int]) -> list[s
         share = (value - low) / (high - low)
         return round(top + LOWER - min(max(share, 0.0), 1.0) * LOWER, 1)
 
-    parts = [_ground(top, LOWER), label(0, top + 16, "% of the class", "name"), label(0, top + 31, "100 % = median")]
+    parts = [_ground(top, LOWER), label(0, top + 16, "of the median", "name")]
     tick = 0.1 if high - low <= 1 else 0.25
     value = math.ceil(low / tick) * tick
     while value <= high + 1e-9:

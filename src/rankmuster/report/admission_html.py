@@ -18,6 +18,7 @@ from rankmuster.report.admission_words import (
     level_words,
     nodes_name,
     of_group,
+    plural,
     regime_words,
     size_text,
     value_words,
@@ -27,6 +28,9 @@ from rankmuster.report.words import clock, span
 
 MOST_FIGURES = 24
 """Pictures on one page: operations times ways of launching of one profile."""
+
+WIDE = ' style="min-width:46rem"'
+"""Tables of sentences scroll sideways on a narrow screen, rather than stand in columns of one word."""
 
 LEGEND = (
     ('<rect class="area" fill-opacity="0.55" width="22" height="10"/>', "the class, 5th to 95th percentile"),
@@ -92,27 +96,29 @@ def _regimes(record: AdmissionRecord) -> Markup:
             f' class="tone-{STANDINGS[judged.standing].tone}"' if STANDINGS[judged.standing].tone == "culprit" else ""
         )
         alarm = "" if judged.false_alarm is None else f"{100 * judged.false_alarm:.2g} %"
-        basis = judged.floor or f"{judged.samples} runs, {judged.nodes} nodes"
+        basis = (
+            judged.floor or f"{judged.samples} run{plural(judged.samples)}, {judged.nodes} node{plural(judged.nodes)}"
+        )
+        why = prose(judged.reason or level_words(judged))
         rows.append(
             f'<tr{tone}><th scope="row">{text(regime_words(judged))}</th>'
-            f'<td class="keep">{mark(STANDINGS[judged.standing])}</td><td>{text(level_words(judged))}</td>'
-            f'<td>{text(basis)}</td><td class="num">{text(alarm)}</td><td>{prose(judged.reason)}</td></tr>'
+            f'<td class="keep">{mark(STANDINGS[judged.standing])}</td>'
+            f'<td>{text(basis)}</td><td class="num">{text(alarm)}</td><td>{why}</td></tr>'
         )
     head = "".join(
         f'<th scope="col"{style}>{words}</th>'
         for words, style in (
             ("Operation and regime", ""),
             ("Standing", ""),
-            ("Level", ""),
             ("Judged by", ""),
             ("False alarms", ' class="num"'),
             ("Why", ""),
         )
     )
     table = Markup(
-        "<table><caption>Sizes that one mechanism rules are judged together: latency up to 64 KiB, which refuses "
-        "nobody alone, the plateau from 16 MiB on, and what lies between. False alarms: how often a healthy node is "
-        f"refused by this line.</caption><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        f"<table{WIDE}><caption>Sizes that one mechanism rules are judged together: latency up to 64 KiB, which "
+        "refuses nobody alone, the plateau from 16 MiB on, and what lies between. False alarms: how often a healthy "
+        f"node is refused by this line.</caption><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     )
     return _section("regimes", "Regimes", scroll("Regimes, scrolls sideways", table))
 
@@ -154,7 +160,7 @@ def _sizes(record: AdmissionRecord) -> str:
     head = "".join(
         f'<th scope="col"{"" if number == 0 else " class=num"}>{name}</th>' for number, name in enumerate(names)
     )
-    table = Markup(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>")
+    table = Markup(f"<table{WIDE}><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>")
     return f"<details><summary>All sizes as a table</summary>{scroll('All sizes, scrolls sideways', table)}</details>"
 
 
@@ -180,7 +186,7 @@ def _table(checks: Sequence[Check]) -> Markup:
             f"<td>{text(check.subject)}</td><td>{prose(check.statement)}{advice}{refs}</td></tr>"
         )
     head = "".join(f'<th scope="col">{name}</th>' for name in ("State", "Check", "Of", "What was found"))
-    return Markup(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>")
+    return Markup(f"<table{WIDE}><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>")
 
 
 def _record(record: AdmissionRecord) -> Markup:

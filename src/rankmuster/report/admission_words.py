@@ -67,6 +67,11 @@ def of_group(checks: Sequence[Check], group: CheckGroup) -> list[Check]:
     return sorted((check for check in checks if check.group is group), key=lambda check: _BAD_FIRST.index(check.state))
 
 
+def plural(count: int) -> str:
+    """The s of several."""
+    return "" if count == 1 else "s"
+
+
 def nodes_name(record: AdmissionRecord) -> str:
     """`node7`, `node7 and node8`, `node7 and 3 more`."""
     nodes = record.nodes or ("no node",)
@@ -88,7 +93,7 @@ def compared_words(record: AdmissionRecord) -> str:
     if record.compared_with is None or record.kinship == "none":
         return "nothing"
     runs, nodes = record.history_runs, record.history_nodes
-    past = f"{runs} run{'s' if runs != 1 else ''} of {nodes} node{'s' if nodes != 1 else ''}"
+    past = f"{runs} run{plural(runs)} of {nodes} node{plural(nodes)}"
     return f"its own class, {past}" if record.kinship == "class" else f"kin with other settings, {past}"
 
 
