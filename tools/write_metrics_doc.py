@@ -12,6 +12,7 @@ import re
 
 import yaml
 
+from rankmuster.metrics import admission_drift
 from rankmuster.metrics.declared import INSTANCE, Kind, Label, Metric
 from rankmuster.metrics.registry import FOLDED
 from rankmuster.watch.export.metrics import PARTS
@@ -19,6 +20,7 @@ from rankmuster.watch.export.metrics import PARTS
 ROOT = pathlib.Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "metrics.md"
 RULES = ROOT / "deploy" / "prometheus" / "rankmuster-alerts.yml"
+BASELINE_RULES = ROOT / "deploy" / "prometheus" / "rankmuster-baseline-alerts.yml"
 
 HEAD = """# Metrics and alerts
 
@@ -30,6 +32,8 @@ loopback; there is no TLS and no password, so open it to no more than Prometheus
 
 - [deploy/prometheus/rankmuster-alerts.yml](../deploy/prometheus/rankmuster-alerts.yml): alert rules, tested with
   `promtool test rules` together with controls in which none may fire;
+- [deploy/prometheus/rankmuster-baseline-alerts.yml](../deploy/prometheus/rankmuster-baseline-alerts.yml): those for
+  admission and drift, tested alike;
 - [deploy/grafana/rankmuster.json](../deploy/grafana/rankmuster.json): a dashboard to import.
 
 ```yaml
@@ -38,7 +42,14 @@ scrape_configs:
     scrape_interval: 15s
     static_configs:
       - targets: ["node-1:9464"]
-rule_files: [rankmuster-alerts.yml]
+rule_files: [rankmuster-alerts.yml, rankmuster-baseline-alerts.yml]
+```
+
+Admission and drift are commands that end. With `--metrics FILE` they write theirs for the textfile collector of
+node_exporter (`--collector.textfile.directory`), whole or not at all; the file's name has to end in `.prom`:
+
+```
+rankmuster drift --all --metrics /var/lib/node_exporter/rankmuster-drift.prom
 ```
 
 An instance of inference is the label `llm_instance`, since Prometheus calls the address that it scrapes `instance`. At
@@ -71,7 +82,12 @@ def metric(one: Metric, alerts: list[str]) -> str:
 
 def rules() -> list[dict[str, object]]:
     """All rules, recordings and alerts, in their order."""
-    return [rule for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]]
+    groups = [
+        group
+        for path in (RULES, BASELINE_RULES)
+        for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]
+    ]
+    return [rule for group in groups for rule in group["rules"]]
 
 
 def names_in(expression: str) -> set[str]:
@@ -100,7 +116,7 @@ def page() -> str:
     every = rules()
     used = users(every)
     parts = [HEAD]
-    for title, metrics in (*PARTS, ("The registry", (FOLDED,))):
+    for title, metrics in (*PARTS, *admission_drift.PARTS, ("The registry", (FOLDED,))):
         parts.append(f"## {title}\n\n")
         parts += [metric(one, used.get(one.name, [])) for one in metrics]
     parts.append("## Alerts\n\n| alert | severity | for | says |\n|---|---|---|---|\n")

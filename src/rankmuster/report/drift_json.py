@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from rankmuster.model.benchmark import Cell
@@ -45,8 +46,8 @@ def _finding(one: DriftFinding) -> dict[str, Any]:
         "nodes": list(one.nodes),
         "statement": one.statement,
         "effect": one.effect,
-        "size": one.size,
-        "since": one.since,
+        "size": _finite(one.size),
+        "since": _finite(one.since),
         "change": None if one.change is None else to_plain(one.change, _BOUNDS),
         "point": None if one.point is None else _point(one.point),
     }
@@ -59,9 +60,9 @@ def _point(point: ChangePoint) -> dict[str, Any]:
         "class_hash": point.class_hash,
         "profile": point.profile,
         "cell": None if point.cell is None else _cell(point.cell),
-        "at": point.at,
-        "before": point.before,
-        "after": point.after,
+        "at": _finite(point.at),
+        "before": _finite(point.before),
+        "after": _finite(point.after),
         "nodes": point.nodes,
         "note": point.note,
     }
@@ -69,3 +70,7 @@ def _point(point: ChangePoint) -> dict[str, Any]:
 
 def _cell(cell: Cell) -> dict[str, Any]:
     return to_plain(cell, _BOUNDS)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

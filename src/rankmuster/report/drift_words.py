@@ -47,5 +47,5 @@ def count(number: int, what: str = "node") -> str:
 
 
 def size_text(finding: DriftFinding) -> str:
-    """The relative change in a narrow column: `-10.2 %`; a sign alone where it is no number."""
+    """The relative change in a narrow column: `-10.2 %`; empty where it is no number."""
     return "" if finding.size is None else f"{finding.size * 100:+.1f} %"
