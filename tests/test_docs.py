@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from rankmuster.cli.collect import DEADLINE_SECONDS, CollectStatus
 from rankmuster.cli.diagnose import Format
-from rankmuster.cli.main import app
+from rankmuster.cli.main import whole_app
 from rankmuster.cli.status import ExitStatus
 from rankmuster.collect.outcome import Ending
 from rankmuster.collect.ras.hazards import HAZARDS
@@ -58,6 +58,7 @@ def all_commands(group: Any, above: tuple[str, ...] = ()) -> dict[str, Any]:
     return found
 
 
+app = whole_app()
 COMMANDS = all_commands(get_command(app))
 
 

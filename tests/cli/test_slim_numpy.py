@@ -38,9 +38,11 @@ def test_one_thread_unless_the_user_says_otherwise(given: str | None, left: str)
 
 COMMAND = """
 import os, sys
+from rankmuster.cli.commands import add_commands
 from rankmuster.cli.main import app
 from typer.main import get_command
 sys.argv = ["rankmuster", *sys.argv[1:]]
+add_commands(app, sys.argv[1:])
 get_command(app).main(sys.argv[1:], standalone_mode=False)
 print("TASKS", len(os.listdir("/proc/self/task")), file=sys.stderr)
 """

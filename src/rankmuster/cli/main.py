@@ -15,17 +15,9 @@ import typer
 from typer.main import get_command
 
 from rankmuster import __version__
-from rankmuster.cli.bundle import app as bundle_app
-from rankmuster.cli.calibrate import calibrate
-from rankmuster.cli.collect import collect
-from rankmuster.cli.diagnose import diagnose
-from rankmuster.cli.env import env_app
-from rankmuster.cli.explain import explain
-from rankmuster.cli.flight import app as flight_app
+from rankmuster.cli.commands import add_commands
 from rankmuster.cli.output import leave_stdout, say, write_stdout
 from rankmuster.cli.status import CommandError, ExitStatus, InternalError
-from rankmuster.cli.top import top
-from rankmuster.cli.watch import watch
 
 DEBUG_VARIABLE = "RANKMUSTER_DEBUG"
 
@@ -39,15 +31,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("collect", short_help="Save the evidence of a live instance in seconds.")(collect)
-app.add_typer(bundle_app, name="bundle", short_help="Verify a bundle, or merge those of several nodes.")
-app.command("watch", short_help="Say when an instance stops, slows down, or goes on.")(watch)
-app.command("top", short_help="Watch what the watch of this node sees, in a terminal.")(top)
-app.add_typer(env_app, name="env", short_help="The variables that leave evidence: print them, check them.")
-app.command("calibrate", short_help="Buffer sizes, time-outs and log volume from recorded load.")(calibrate)
-app.command("diagnose", short_help="Say what is wrong, who is the culprit, what to rebuild.")(diagnose)
-app.add_typer(flight_app, name="flight", short_help="Show what Flight Recorder dumps say, group by group.")
-app.command("explain", short_help="Explain a word of a verdict, and what to do about it.")(explain)
+
+
+def whole_app() -> typer.Typer:
+    """The command line with all its commands."""
+    add_commands(app, ())
+    return app
 
 
 def _show_version(wanted: bool) -> None:
@@ -87,6 +76,7 @@ def _open_missing_streams() -> None:
 def status_of(arguments: list[str]) -> int:
     """Runs one command line and returns its exit status; whatever goes wrong is one line on standard error."""
     try:
+        add_commands(app, arguments)
         status = get_command(app).main(args=list(arguments), prog_name="rankmuster", standalone_mode=False)
         sys.stdout.flush()
         return int(status or 0)
