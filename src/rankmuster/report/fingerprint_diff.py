@@ -45,6 +45,8 @@ def render(before: Fingerprint, after: Fingerprint, found: Sequence[Change], con
     for change in found:
         sign, style = _sign(change)
         told = f"{_cut(change.before)} -> {_cut(change.after)}"
+        if change.before == change.after:
+            told = f"{change.before}, on both sides"
         paper.item(sign, paper.text(f"{change.part}:", "bold"), paper.text(told), style=style)
         if change.effect:
             paper.line(paper.text(change.effect), indent=4)

@@ -19,9 +19,9 @@ HOW_TO_GIVE = {
     "imageDigest": "give --image-digest",
     "engine": "give --engine NAME=VERSION",
     "engineVersion": "give --engine NAME=VERSION",
-    "ncclVersion": "give --python or --pid of the instance",
-    "pytorchVersion": "give --python or --pid of the instance",
-    "cudaVersion": "give --python or --pid of the instance",
+    "ncclVersion": "take it on the node with --pid of the instance, or --python",
+    "pytorchVersion": "take it on the node with --pid of the instance, or --python",
+    "cudaVersion": "take it on the node with --pid of the instance, or --python",
 }
 """How a fact that cannot be read is made known, by the name of its field in the document."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rankmuster.baseline.fingerprint.effects import ADMISSION, BASELINE, Difference, Rule, Weight
+from rankmuster.baseline.fingerprint.effects import ADMISSION, BASELINE, KNOWN, Difference, Rule, Weight
 from rankmuster.baseline.fingerprint.leaves import Leaf, leaves_of
 from rankmuster.baseline.fingerprint.machine import without_who
 from rankmuster.baseline.fingerprint.rules_gpus import RULES as GPU_RULES
@@ -110,7 +110,7 @@ def _change(members: list[tuple[Difference, Rule]], same_class: bool) -> Change:
     again: tuple[str, ...]
     if difference.undecided and not rule.of_unknown:
         effect = _effect_of_unknown(difference)
-        again = (BASELINE,) if difference.of_class else ()
+        again = (KNOWN,) if difference.of_class else ()
     else:
         effect, again = rule.words(difference), rule.regenerate
     keeps = difference.path != "ncclTestProfile" and (same_class or not (difference.of_class or BASELINE in again))

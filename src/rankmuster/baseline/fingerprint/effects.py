@@ -18,6 +18,7 @@ from rankmuster.model.unknown import Unknown
 BASELINE = "the baseline of the class, every profile"
 PROFILE = "the baseline of this profile"
 ADMISSION = "the admission of the node"
+KNOWN = "the fingerprint, with what is unknown given"
 DUMPS = "NCCL's topology and graph dumps, and the algorithms it chose"
 
 
