@@ -163,7 +163,10 @@ def test_a_hang_is_killed_with_all_its_group_and_is_a_result(tmp_path: Path) -> 
     assert found.state is RunState.HUNG
     assert "did not end in time" in found.reason
     child = int(found.reason.rpartition("child ")[2].strip("'"))
-    assert not _alive(child)
+    end = time.monotonic() + 10
+    while _alive(child):  # killed, but its last moments are the kernel's
+        assert time.monotonic() < end, "the group's other process still runs"
+        time.sleep(0.02)
 
 
 def _alive(pid: int) -> bool:

@@ -103,7 +103,7 @@ def install(folder: Path, **behaviour: Any) -> Path:
     told = {"kind": "well", "gpus": 4, "options": ["-J", "-I", "-T", "-G"]} | behaviour
     for name in NAMES:
         program = folder / f"{name}_perf"
-        program.write_text(SCRIPT.format(python=sys.executable, tests=str(Path(__file__).parents[1])))
+        program.write_text(SCRIPT.format(python=sys.executable, tests=str(Path(__file__).parent)))
         program.chmod(0o755)
         (folder / f"{name}_perf.json").write_text(json.dumps(told))
     return folder

@@ -1,0 +1,161 @@
+"""`rankmuster bench` as a user meets it: what is measured, read and shown, and the exit status of each ending."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fake_nccl_tests import install
+from nccl_tests_sample import MIDDLE, output
+from rankmuster.bench.profile_file import read_profile
+from rankmuster.evidence.benchmark_file import read_benchmark
+from rankmuster.model.benchmark import RunState
+
+CASES = Path(__file__).parents[1] / "cases"
+PLATEAU = tuple(1 << shift for shift in range(20, 26))
+
+
+def bench(*arguments: str | Path, given: bytes | None = None, **environ: str) -> subprocess.CompletedProcess[bytes]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("NCCL")}
+    return subprocess.run(
+        [sys.executable, "-m", "rankmuster.cli.main", "bench", *map(str, arguments)],
+        input=given,
+        capture_output=True,
+        env=own | environ,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_measured_profile_is_a_table_and_a_document(tmp_path: Path) -> None:
+    folder = install(tmp_path / "bin")
+    text = bench("run", "--nccl-tests", folder, "--profile", "tp8-prefill", "--env", "NCCL_ALGO=Ring")
+    assert text.returncode == 0, text.stderr.decode()
+    shown = text.stdout.decode()
+    assert "all_reduce, bfloat16, out of place" in shown
+    assert "RING/SIMPLE x16" in shown
+    assert "set: NCCL_ALGO=Ring" in shown
+    written = tmp_path / "run.json"
+    made = bench(
+        *("run", "--nccl-tests", folder, "--profile", "tp8-prefill", "--runs", "2", "--gpus", "3"),
+        *("--no-choices", "--format", "json", "--output", written),
+    )
+    assert made.returncode == 0, made.stderr.decode()
+    assert b"run 2 of 2: complete" in made.stderr
+    first, second = (read_benchmark(line) for line in written.read_bytes().splitlines())
+    assert len(first.ranks) == 3
+    assert [one.cell.size_bytes for one in second.measurements] == [8 << 20, 32 << 20, 128 << 20]
+    again = bench("read", written)
+    assert again.returncode == 0
+    assert again.stdout.count(b"all_reduce, bfloat16") == 2
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "status", "words"),
+    [({"wrong": "5"}, 1, "wrong"), ({"kind": "hang"}, 1, "hung"), ({"kind": "dies"}, 1, "error")],
+)
+def test_a_bad_run_is_a_result_with_a_status(
+    tmp_path: Path, behaviour: dict[str, str], status: int, words: str
+) -> None:
+    folder = install(tmp_path / "bin", **behaviour)
+    made = bench(
+        *("run", "--nccl-tests", folder, "--profile", "pp-sendrecv", "--tool", "nccl-tests"), "--time-limit", "3"
+    )
+    assert made.returncode == status, made.stderr.decode()
+    assert words in made.stdout.decode()
+
+
+def test_what_cannot_be_measured_says_what_to_do(tmp_path: Path) -> None:
+    for arguments, words in (
+        (("--profile", "tp4"), "links, tp8-decode"),
+        (("--tool", "nccl-tests", "--nccl-tests", str(tmp_path)), "was not found in"),
+        (("--env", "NCCL_ALGO"), "NAME=VALUE"),
+        (("--gpus", "1"), "--gpus"),
+    ):
+        made = bench("run", *arguments)
+        assert made.returncode == 3
+        assert words in made.stderr.decode()
+        assert made.stdout == b""
+
+
+def test_output_of_any_age_is_read_to_one_form(tmp_path: Path) -> None:
+    old = tmp_path / "old.log"
+    old.write_text(output("all_reduce", sizes=PLATEAU, shape=MIDDLE) + output("reduce", sizes=PLATEAU, shape=MIDDLE))
+    made = bench("read", old, "--format", "json")
+    assert made.returncode == 0, made.stderr.decode()
+    runs = [json.loads(line) for line in made.stdout.splitlines()]
+    assert [run["measurements"][0]["cell"]["operation"] for run in runs] == ["all_reduce", "reduce"]
+    piped = bench("read", "-", given=old.read_bytes())
+    assert piped.returncode == 0
+    assert "standard input" in piped.stdout.decode()
+
+
+def test_a_file_that_is_cut_or_none_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    good, cut = tmp_path / "good.txt", tmp_path / "cut.txt"
+    good.write_text(output())
+    cut.write_text(output(sizes=PLATEAU)[:-500])
+    made = bench("read", good, tmp_path / "none.txt")
+    assert made.returncode == 1
+    assert "cannot read" in made.stderr.decode()
+    assert "complete" in made.stdout.decode()
+    made = bench("read", cut, "--format", "json")
+    assert made.returncode == 1
+    assert read_benchmark(made.stdout).state is RunState.INCOMPLETE
+    made = bench("read", CASES)
+    assert made.returncode == 3
+    assert "no run was read" in made.stderr.decode()
+
+
+def test_an_operation_that_nobody_says_is_asked_for(tmp_path: Path) -> None:
+    table = tmp_path / "out.txt"
+    table.write_text(output("all_gather", sizes=PLATEAU, shape=MIDDLE, wrong="N/A"))
+    made = bench("read", table)
+    assert made.returncode == 1
+    assert "--operation" in " ".join(made.stdout.decode().split())
+    made = bench("read", table, "--operation", "all_gather")
+    assert made.returncode == 0, made.stdout.decode()
+
+
+def test_profiles_are_listed_shown_and_computed(tmp_path: Path) -> None:
+    listed = bench("profiles")
+    assert listed.returncode == 0
+    for name in ("links", "tp8-decode", "tp8-prefill", "ep-alltoall", "pp-sendrecv"):
+        assert f"{name}  ({name}@" in listed.stdout.decode()
+    shown = bench("profiles", "tp8-decode")
+    assert read_profile(shown.stdout, "x").name == "tp8-decode"
+    own = tmp_path / "own.yaml"
+    made = bench(
+        *("profile", "--from", CASES / "healthy-tp2pp2" / "input.tar.zst", "--name", "llm-0"),
+        *("--by", "count", "--sizes", "2", "--output", own),
+    )
+    assert made.returncode == 0, made.stderr.decode()
+    profile = read_profile(own.read_bytes(), "x")
+    assert profile.name == "llm-0"
+    assert sum(len(step.sizes) for step in profile.steps) == 2
+    assert b"weighed by count" in made.stderr
+    again = bench("profiles", own)
+    assert read_profile(again.stdout, "x") == profile
+    folder = install(tmp_path / "bin")
+    measured = bench("run", "--profile", own, "--nccl-tests", folder, "--no-choices")
+    assert measured.returncode == 0, measured.stdout.decode()
+
+
+def test_a_profile_with_a_mistake_names_its_line(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("schema: rankmuster.profile/1\nname: x\nsteps:\n  - operation: all_reduce\n    size: [1 MiB]\n")
+    for arguments in (("run", "--profile", own), ("profiles", own)):
+        made = bench(*arguments)
+        assert made.returncode == 3
+        assert "line 5: steps[0] has no field 'size'" in made.stderr.decode()
+
+
+def test_nothing_to_compute_from_is_said(tmp_path: Path) -> None:
+    (tmp_path / "x.log").write_text("hello\n")
+    made = bench("profile", "--from", tmp_path)
+    assert made.returncode == 3
+    assert "no Flight Recorder dump" in made.stderr.decode()
