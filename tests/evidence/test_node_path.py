@@ -196,7 +196,7 @@ def test_links_of_gpus_that_have_none_are_known_to_be_none():
     assert path.gpus[0].links == ()
 
 
-def test_two_gpus_with_a_bridge_between_them_lead_to_each_other():
+def test_links_of_two_gpus_may_lead_through_switches_until_a_text_says_where():
     table = "$ nvidia-smi topo -m\n\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\n"
     table += "GPU0\t X \tNV4\t0-9\t0\nGPU1\tNV4\t X \t0-9\t0\n"
     links = "".join(
@@ -204,8 +204,19 @@ def test_two_gpus_with_a_bridge_between_them_lead_to_each_other():
         for index in (0, 1)
     )
     path = node(topo=table, links=links)
-    assert {link.remote for link in path.gpus[0].links} == {"gpu:1"}
+    assert all(isinstance(link.remote, Unknown) for link in path.gpus[0].links)
     assert path.nics == ()
+    query = "index, uuid, pci.bus_id\n" + "".join(
+        f"{index}, {UUIDS[index]}, 00000000:{0x9A + index:02X}:00.0\n" for index in (0, 1)
+    )
+    ends = "$ nvidia-smi nvlink -p\n" + "".join(
+        f"GPU {index}: NVIDIA A100 (UUID: {UUIDS[index]})\n" + "".join(f"\t Link {at}: {end}\n" for at in range(4))
+        for index, end in ((0, "00000000:9B:00.0"), (1, "FFFFFFFF:FF:FF.0"))
+    )
+    path = node(topo=table, links=links, ends=ends, query=query)
+    assert {link.remote for link in path.gpus[0].links} == {"gpu:1"}
+    assert {link.remote for link in path.gpus[1].links} == {"switch"}
+    assert len(path.gpus[1].links) == 4
 
 
 def test_an_older_tool_that_names_adapters_by_themselves_is_read_the_same():

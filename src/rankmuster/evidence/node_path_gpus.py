@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rankmuster.evidence.node_path_hosts import NotOneNode, Piece
+from rankmuster.evidence.node_path_links import FarEnds, captured_links
 from rankmuster.evidence.pci import address, bus_id
 from rankmuster.evidence.pci_link import generation_number, width
-from rankmuster.model.node_path import GpuPath, Link, NvLink, PciNode
+from rankmuster.model.captured_path import NvlinkRemotes
+from rankmuster.model.node_path import GpuPath, Link, PciNode
 from rankmuster.model.topology import GpuFacts, NvlinkStatus, TopologyMatrix
 from rankmuster.model.unknown import Unknown
 
@@ -52,7 +54,6 @@ KEPT = re.compile(
 """Facts that are handed on: health and settings; no serial numbers, and nothing that changes from second to second."""
 
 _GPU = re.compile(r"GPU(\d{1,4})")
-_NV = re.compile(r"NV(\d{1,3})")
 _NOTHING = re.compile(r"\[?(?:N/A|Not Supported|Requested functionality has been deprecated)\]?", re.IGNORECASE)
 _TROUBLE = re.compile(r"\[?(?:Unknown Error|GPU is lost|ERR!|Insufficient Permissions)", re.IGNORECASE)
 
@@ -78,7 +79,11 @@ def captured_gpus(own: Sequence[Piece], tree: Mapping[str, PciNode]) -> tuple[Gp
     found = _joined(own, matrices)
     if not found:
         return Unknown("no text tells which GPUs there are (nvidia-smi -L, -q or topo -m)")
-    return tuple(_path(gpu, tree, matrices, len(found)) for gpu in sorted(found, key=lambda gpu: gpu.index))
+    far = FarEnds(
+        {piece.gpu: piece.remotes for piece in own if isinstance(piece, NvlinkRemotes)},
+        {gpu.bus: gpu.index for gpu in found if gpu.bus},
+    )
+    return tuple(_path(gpu, tree, matrices, far) for gpu in sorted(found, key=lambda gpu: gpu.index))
 
 
 def shared_fact(own: Sequence[Piece], what: str) -> str | Unknown:
@@ -151,7 +156,7 @@ def _add(gpu: _Gpu, said: GpuFacts) -> None:
     gpu.bus = gpu.bus or (address(full) if full else None)
 
 
-def _path(gpu: _Gpu, tree: Mapping[str, PciNode], matrices: Sequence[TopologyMatrix], count: int) -> GpuPath:
+def _path(gpu: _Gpu, tree: Mapping[str, PciNode], matrices: Sequence[TopologyMatrix], far: FarEnds) -> GpuPath:
     error = gpu.facts.get("error")
     why = Unknown(
         f"nvidia-smi says of GPU {gpu.index}: {error[:200]}" if error else f"no text tells it of GPU {gpu.index}"
@@ -165,7 +170,7 @@ def _path(gpu: _Gpu, tree: Mapping[str, PciNode], matrices: Sequence[TopologyMat
         vbios=gpu.said("vbios") or why,
         numa=node.numa if node is not None else _numa(gpu.index, matrices, why),
         pcie=_link(gpu, node, why),
-        links=_links(gpu, matrices, count),
+        links=captured_links(gpu.index, gpu.status, matrices, far),
         mig=_mode(gpu.said("mig"), why),
         ecc=_mode(gpu.said("ecc"), why),
         facts={key: value for key, value in gpu.facts.items() if KEPT.match(key)},
@@ -198,41 +203,3 @@ def _link(gpu: _Gpu, node: PciNode | None, why: Unknown) -> Link:
         generation_number(most, "nvidia-smi") if most else tree.generation_max,
         width(most_lanes, "nvidia-smi") if most_lanes else tree.width_max,
     )
-
-
-def _links(gpu: _Gpu, matrices: Iterable[TopologyMatrix], count: int) -> tuple[NvLink, ...] | Unknown:
-    """`nvlink -s` tells no remote end; what the matrix tells decides where it can."""
-    status = gpu.status
-    if status is None:
-        return Unknown(f"no text tells the NVLinks of GPU {gpu.index} (nvidia-smi nvlink -s)")
-    if not status.links:
-        note = status.note or ""
-        lost = "lost" in note or "Unknown Error" in note
-        return Unknown(f"nvidia-smi says of GPU {gpu.index}: {note[:200]}") if lost else ()
-    remote = _remote(gpu.index, matrices, sum(speed is not None for speed in status.links), count)
-    down = "sleep" if status.note and "sleep" in status.note.lower() else "inactive"
-    version = Unknown("nvidia-smi nvlink -s does not tell it")
-    return tuple(
-        NvLink(
-            link=number,
-            state="active" if speed is not None else down,
-            speed_gbps=speed if speed is not None else Unknown(f"the link is {down}"),
-            version=version,
-            remote=remote,
-        )
-        for number, speed in enumerate(status.links)
-    )
-
-
-def _remote(index: int, matrices: Iterable[TopologyMatrix], active: int, count: int) -> str | Unknown:
-    """Links that reach every other GPU all at once go through switches; of two GPUs they may as well be direct."""
-    for matrix in matrices:
-        if matrix.kind != "m":
-            continue
-        words = [word for (row, column), word in matrix.cells.items() if row == f"GPU{index}" and column != row]
-        peers = [int(match.group(1)) for word in words if (match := _NV.fullmatch(word))]
-        if len(peers) >= 2 and sum(peers) > active:
-            return "switch"
-        if len(peers) == 1 and count == 2 and peers[0] == active:
-            return f"gpu:{1 - index}" if index in (0, 1) else Unknown("no text tells where the links lead")
-    return Unknown("no text tells where the links lead (nvidia-smi topo -m together with nvlink -s)")

@@ -10,6 +10,7 @@ from rankmuster.model.captured_path import (
     CapturedInterfaces,
     CapturedSpace,
     CapturedTree,
+    NvlinkRemotes,
     RdmaDevice,
 )
 from rankmuster.model.node import NodeState
@@ -19,6 +20,7 @@ Piece: TypeAlias = (
     TopologyMatrix
     | GpuFacts
     | NvlinkStatus
+    | NvlinkRemotes
     | RdmaPort
     | RdmaDevice
     | PciAccessControl
@@ -33,6 +35,7 @@ KINDS = (
     TopologyMatrix,
     GpuFacts,
     NvlinkStatus,
+    NvlinkRemotes,
     RdmaPort,
     RdmaDevice,
     PciAccessControl,

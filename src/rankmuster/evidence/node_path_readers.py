@@ -12,6 +12,7 @@ from rankmuster.evidence import (
     cpu_text,
     foreign_locale,
     lspci,
+    nvlink_remotes,
     rdma_devices,
     shm_text,
     smi_list,
@@ -32,7 +33,7 @@ MOST_BYTES = 8 << 20
 PARTS = tuple(
     module.READER
     for module in (
-        *(smi_topo, smi_nvlink, smi_query, smi_list, rdma_devices),
+        *(smi_topo, smi_nvlink, nvlink_remotes, smi_query, smi_list, rdma_devices),
         *(sys_pci, sys_net, lspci, cpu_text, shm_text),
     )
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rankmuster.model.node_path import CpuFacts, NicPath, PciNode
@@ -38,6 +39,17 @@ class RdmaDevice:
     guid: str | None
     address: str | None
     netdev: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NvlinkRemotes:
+    """`nvidia-smi nvlink -p` of one GPU. `remotes`: link -> address at its other end, in lower case as printed."""
+
+    source: str
+    host: str | None
+    gpu: int
+    uuid: str
+    remotes: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,6 +183,17 @@ def test_a_container_is_told_by_what_its_runtime_leaves(tmp_path, environ, cgrou
     assert container_of(node.proc, tmp_path, "self", environ) == expected
 
 
+def test_a_disk_that_was_made_of_an_image_is_no_container(tmp_path):
+    node = NodeTree(tmp_path)
+    put(tmp_path / ".dockerenv", "")
+    assert container_of(node.proc, tmp_path, "self", {}) == NONE
+    put(node.proc / "self/mountinfo", "9 1 0:5 / / rw - overlay overlay rw\n")
+    assert container_of(node.proc, tmp_path, "self", {}) == "docker"
+    put(node.proc / "self/mountinfo", "27 1 254:0 / / rw - ext4 /dev/vda rw\n")
+    (node.proc / "2/stat").unlink()
+    assert container_of(node.proc, tmp_path, "self", {}) == "docker"
+
+
 def test_a_namespace_without_any_sign_is_not_called_bare_metal(tmp_path):
     node = NodeTree(tmp_path)
     (node.proc / "2/stat").unlink()

@@ -147,7 +147,7 @@ int nvmlDeviceGetNvLinkRemoteDeviceType(Device *gpu, unsigned link, unsigned *ty
 }
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(Device *gpu, unsigned link, Pci *pci) {
     memset(pci, 0, sizeof *pci);
-    if (is("vm")) snprintf(pci->bus_id, sizeof pci->bus_id, "FFFFFFFF:FFFF:FF.F");
+    if (is("vm")) snprintf(pci->bus_id, sizeof pci->bus_id, "FFFFFFFF:FF:FF.0");
     else if (is("mesh")) snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", 0x9A + (gpu->index + 1 + link) % 4);
     else snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", 0xC0 + link);
     return gate(gpu);

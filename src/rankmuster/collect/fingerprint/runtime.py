@@ -40,6 +40,7 @@ _MOUNTS = (
     (re.compile(r"containers/storage"), "podman"),
     (re.compile(r"containerd"), "containerd"),
 )
+_FILES = ((".dockerenv", "docker"), ("run/.containerenv", "podman"))
 _POD_HOSTS = re.compile(r"kubelet/pods/\S+ /etc/hosts ")
 """The kubelet mounts its own /etc/hosts into every container of a pod."""
 
@@ -59,17 +60,17 @@ def container_of(proc: Path, root: Path, who: str, environ: Mapping[str, str]) -
     kinds += [kind for pattern, kind in _MOUNTS if pattern.search(top)]
     if _POD_HOSTS.search(mounts):
         kinds.append("kubernetes")
-    if os.path.exists(root / ".dockerenv"):
-        kinds.append("docker")
-    if os.path.exists(root / "run/.containerenv"):
-        kinds.append("podman")
+    initial = Proc(proc).initial_pid_namespace()
+    if not initial or " - overlay " in top:
+        # A machine whose disk was made of an image has these files too.
+        kinds += [kind for name, kind in _FILES if os.path.exists(root / name)]
     if environ.get("container"):
         kinds.append(str(environ["container"])[:32])
     if kinds:
         return "kubernetes" if "kubernetes" in kinds else kinds[0]
     if " - overlay " in top:
         return Unknown("the root file system is an overlay, as containers have it, and nothing says of which runtime")
-    if Proc(proc).initial_pid_namespace():
+    if initial:
         return NONE
     return Unknown("this is a pid namespace of its own, as containers have it, and nothing says of which runtime")
 
