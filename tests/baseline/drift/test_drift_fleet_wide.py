@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from drift_fleet import DAY, START, fleet
 
+from drift_fleet import DAY, START, fingerprint, fleet
 from rankmuster.baseline.drift.attribute import attribute, attributes_of
 from rankmuster.baseline.drift.chance import at_least, shares_at_least
 from rankmuster.baseline.drift.examine import examine
@@ -103,6 +103,28 @@ def test_a_fleet_far_from_healthy_names_what_separates_the_slow_half() -> None:
     }
     (shared,) = attribute([f"h-{node:04d}" for node in range(1, 40, 2)], attributes, SETTINGS)
     assert shared.words == "all 20 nodes with NCCL_PROTO LL, none of the 20 with unset"
+
+
+def test_a_rack_shows_where_it_is_in_the_names() -> None:
+    attributes = {
+        f"gpu-r{rack:02d}-{node:02d}": attributes_of(fingerprint(f"gpu-r{rack:02d}-{node:02d}.example"))
+        for rack in range(8)
+        for node in range(8)
+    }
+    (shared,) = attribute([f"gpu-r03-{node:02d}" for node in range(8)], attributes, SETTINGS)
+    assert shared.words == "all 8 nodes with names like gpu-r03*, none of the 56 with another"
+
+
+def test_nodes_of_a_rollout_that_nobody_has_measured_since_are_not_called_unharmed() -> None:
+    def driver(node: int, day: float) -> str:
+        return "580.2" if node < 8 and day >= 20 else "580.1"
+
+    made = fleet(60, driver=driver, speed=lambda node, day: 0.9 if node < 8 and day >= 20 else 1.0)
+    late = replace(
+        made.nodes[30], fingerprints=(*made.nodes[30].fingerprints[:1], fingerprint("h-0030", day=29.9, driver="580.2"))
+    )
+    report = examine(replace(made, nodes=(*made.nodes[:30], late, *made.nodes[31:])))
+    assert "all 8 nodes with driver 580.2" in report.findings[0].statement
 
 
 def test_what_changed_together_is_named_together() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from drift_fleet import DAY, PROFILE, START, Made, fingerprint, fleet
 
+from drift_fleet import DAY, PROFILE, START, Made, fingerprint, fleet
 from rankmuster.baseline.drift.examine import examine
 from rankmuster.baseline.drift.fleet import Fleet, NodePast
 from rankmuster.baseline.drift.settings import DriftSettings
@@ -174,6 +174,14 @@ def test_too_few_runs_are_counted_and_what_would_tell_is_said() -> None:
     assert "4 runs" in line
     assert "7 are needed" in line
     assert "rankmuster admit" in line
+
+
+def test_what_was_stored_and_measured_long_ago_says_nothing_of_now() -> None:
+    report = examine(fleet(3, days=20), DriftSettings(since=START + 40 * DAY))
+    assert report.findings == ()
+    lines = [line for line in report.unknown if line.startswith("h-0001")]
+    assert any("its newest fingerprint is of" in line for line in lines)
+    assert any("its newest result is of" in line for line in lines)
 
 
 def test_another_machine_of_the_same_name_has_no_past() -> None:

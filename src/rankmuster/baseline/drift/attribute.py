@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -52,9 +53,18 @@ _FIELDS = (
 )
 
 
+_NUMBER_AT_THE_END = re.compile(r"[-_.]?\d+\Z")
+
+
 def attributes_of(fingerprint: Fingerprint) -> dict[str, str]:
-    """Everything of a node that others may share, by the name that messages use; unknown values are left out."""
+    """Everything of a node that others may share, by the name that messages use; unknown values are left out.
+
+    The host's name without its last number too: where racks and switches are in the names, that is what shows them.
+    """
     found = {}
+    rack = _NUMBER_AT_THE_END.sub("", (fingerprint.host or "").split(".")[0])
+    if rack and rack != fingerprint.host:
+        found["names like"] = f"{rack}*"
     for name, field in _FIELDS:
         value = known(getattr(fingerprint, field))
         if value is not None:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from rankmuster.baseline.drift.fleet import NodePast, known
 from rankmuster.baseline.drift.parts import PROFILE, matters
-from rankmuster.baseline.drift.words import changed
+from rankmuster.baseline.drift.words import changed, day
 from rankmuster.baseline.fingerprint.changes import changes, undecided
 from rankmuster.baseline.fingerprint.machine import MACHINE
 from rankmuster.model.fingerprint import Change, Fingerprint
+
+TAKE = "`rankmuster admit` on the node stores one with each result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,13 @@ def compared(node: NodePast, since: float | None) -> NodeChanges:
     now, before = node.now, node.before(since)
     if now is None:
         return NodeChanges(node, None, (), (), (f"{node.name}: there is no fingerprint of it",))
+    if since is not None and now.taken_at < since and not node.now_is_live:
+        stale = f"its newest fingerprint is of {day(now.taken_at)}, so nothing says what it is now; {TAKE}"
+        return NodeChanges(node, None, (), (), (f"{node.name}: {stale}",))
     if before is None:
         what = "no fingerprint of it was stored before" if node.now_is_live else "one fingerprint alone is stored of it"
-        return NodeChanges(
-            node, None, (), (), (f"{node.name}: {what}, so nothing says whether it changed", *_unknown_class(node, now))
-        )
+        alone = f"{what}, so nothing says whether it changed; {TAKE}"
+        return NodeChanges(node, None, (), (), (f"{node.name}: {alone}", *_unknown_class(node, now)))
     found = changes(before, now)
     if any(one.part == MACHINE for one in found):
         what = "no GPU and no NIC of it is one of the stored fingerprint's: another machine has its name now"

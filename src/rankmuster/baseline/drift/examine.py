@@ -62,7 +62,7 @@ def examine(fleet: Fleet, settings: DriftSettings = DEFAULTS) -> DriftReport:
         baseline_applies=not moved,
         regenerate=regenerate(nodes, histories),
         why=why_not(nodes),
-        unknown=(*(text for one in nodes for text in one.unknown), *unmeasured(fleet, profiles)),
+        unknown=(*(text for one in nodes for text in one.unknown), *unmeasured(fleet, profiles, settings.since)),
         stop_rollout=any(stops(one) for one in findings),
         notes=(*(text for one in nodes for text in one.notes), *notes),
     )
@@ -94,7 +94,7 @@ def _of_profile(
     }
     mine = Names(
         {key: one.node.name for key, one in hashes.items()},
-        {name: names.everybody[name] for name in map(names.of, runs.nodes) if name in names.everybody},
+        {name: names.everybody[name] for name in map(names.of, _measured_now(runs, hashes)) if name in names.everybody},
     )
     left = losses(histories, runs, hashes, settings)
     across = crossings(runs, settings)
@@ -106,6 +106,12 @@ def _of_profile(
         *spread_findings(rises(runs, hashes, settings), measured, mine, settings),
         *choice_findings(histories, hashes, measured, mine, settings, profile),
     ]
+
+
+def _measured_now(runs: Runs, nodes: Mapping[str, NodeChanges]) -> list[str]:
+    """Nodes whose newest run is of the class that they are in: the others' results say nothing of what they are."""
+    newest = {runs.nodes[node]: runs.classes[class_] for node, class_ in zip(runs.node, runs.class_, strict=True)}
+    return [node for node, class_hash in newest.items() if node in nodes and nodes[node].class_hash == class_hash]
 
 
 def stops(finding: DriftFinding) -> bool:
