@@ -256,6 +256,12 @@ def test_what_nccl_saw_and_chose_is_its_own_view():
     assert view.transports == ("P2P/CUMEM",)
 
 
+def test_a_run_of_nccl_alone_gives_its_view_of_a_node_that_is_otherwise_unknown():
+    path = node(log="node-a:10:20 [0] NCCL INFO NCCL version 2.28.9+cuda12.9\n")
+    assert path.software.nccl == "2.28.9"
+    assert isinstance(path.gpus, Unknown)
+
+
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared samples are not here")
 @pytest.mark.parametrize("folder", ["topo", "topo-p2p"])
 def test_every_published_matrix_is_read(folder):

@@ -13,6 +13,7 @@ from rankmuster.model.captured_path import (
     NvlinkRemotes,
     RdmaDevice,
 )
+from rankmuster.model.nccllog import NcclTopology, NcclTransport, NcclTuning, NcclVersionLine
 from rankmuster.model.node import NodeState
 from rankmuster.model.topology import GpuFacts, NvlinkStatus, PciAccessControl, RdmaPort, TopologyMatrix
 
@@ -47,6 +48,9 @@ KINDS = (
 )
 """What a node's path is made from; all of it names its host where the text does."""
 
+BY_NCCL = (NcclTopology, NcclTuning, NcclTransport, NcclVersionLine)
+"""What a run of NCCL tells of a node where nobody captured the node itself: its own view, and that alone."""
+
 UNNAMED = "unnamed"
 """Stands for the host of what a text says before it names another host: `--host unnamed`."""
 
@@ -73,6 +77,8 @@ def hosts_in(observations: Sequence[object]) -> tuple[str, ...]:
 def of_host(observations: Sequence[object], host: str | None) -> tuple[str | None, list[Piece]]:
     """(the host's name, its pieces). Without `host`, of the only one. Raises NotOneNode."""
     known = pieces(observations)
+    if not known and any(isinstance(each, BY_NCCL) for each in observations):
+        return host, []
     if not known:
         raise NotOneNode(
             "nothing here tells of a node: give what nvidia-smi (topo -m, -q, nvlink -s), ibv_devinfo, ibstat, lspci "

@@ -21,7 +21,8 @@ MAX_CHOICES = 4096
 """Distinct choices that are kept: operations times sizes of a benchmark are some hundreds."""
 
 _NAME = re.compile(r"NCCL_[A-Z0-9_]{1,100}")
-MASKED = "***"
+POD = frozenset({"pod / pod_uid", "pod / pod_name"})
+"""Facts of platform/node.json that only a pod has."""
 
 
 def captured_cpu(own: Sequence[Piece]) -> CpuFacts:
@@ -52,7 +53,7 @@ def captured_container(
         space = min(shared)
     unknown = Unknown("no text tells it")
     return ContainerFacts(
-        container="kubernetes" if any(key.startswith("pod / ") for key in facts) else unknown,
+        container="kubernetes" if facts.keys() & POD else unknown,
         sys_complete=_complete(gpus, tree),
         shm_bytes=space if space is not None else Unknown("no text tells it (df /dev/shm)"),
         memlock_bytes=min(locked, default=math.nan) if locked else Unknown("no text tells it (platform/node.json)"),
