@@ -42,11 +42,21 @@ def plain_values(data: bytes) -> Any:
 def json_values(data: bytes) -> Any:
     """The same of JSON. Raises YamlRefused."""
     try:
-        return json.loads(_text(data), object_pairs_hook=_object, parse_int=_whole, parse_constant=_no_number)
+        found = json.loads(_text(data), object_pairs_hook=_object, parse_int=_whole, parse_constant=_no_number)
     except json.JSONDecodeError as error:
         raise YamlRefused(f"it is no JSON: {error.msg} on line {error.lineno}") from None
     except RecursionError:
         raise YamlRefused("it is no JSON that can be read: too deep") from None
+    level = [found]
+    for _ in range(MOST_DEPTH + 1):
+        level = [one for each in level for one in _inside(each)]
+    if level:
+        raise YamlRefused(f"lists and objects more than {MOST_DEPTH} deep")
+    return found
+
+
+def _inside(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 def _text(data: bytes) -> str:
