@@ -77,6 +77,20 @@ def decide(
     return Decided(Decision.PASS, (words,))
 
 
+def decide_checks(checks: Sequence[Check]) -> Decided:
+    """The same rule where nothing is judged against a history: hung and failed, errors, unanswered, else pass."""
+    refused = [*_ordered(_of(checks, CheckState.HUNG)), *_ordered(_of(checks, CheckState.FAIL))]
+    if refused:
+        return Decided(Decision.FAIL, tuple(map(_words, refused)))
+    errors = _ordered(_of(checks, CheckState.ERROR))
+    if errors or not checks:
+        return Decided(Decision.ERROR, tuple(map(_words, errors)) or ("nothing was checked",))
+    unanswered = _open_checks(checks)
+    if unanswered:
+        return Decided(Decision.PROVISIONAL, tuple(unanswered))
+    return Decided(Decision.PASS, (f"{len(_of(checks, CheckState.PASS))} check(s) passed, none failed",))
+
+
 def _of(checks: Sequence[Check], state: CheckState) -> list[Check]:
     return [check for check in checks if check.state is state]
 
@@ -94,7 +108,7 @@ def _rank(check: Check) -> float:
 
 
 def _words(check: Check) -> str:
-    said = check.subject == "the node" or check.subject in check.statement
+    said = check.subject == "the node" or check.statement.startswith(check.subject)
     return check.statement if said else f"{check.subject}: {check.statement}"
 
 

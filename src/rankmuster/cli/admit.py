@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankmuster.cli.admit_output import Format, status_of, text_of, write_metrics
+from rankmuster.cli.admit_pairs import pairs
 from rankmuster.cli.admit_sources import Asked, Tool, admitted, keep, live, opened_history, recorded
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver, say, write_stdout
@@ -31,7 +32,6 @@ MOST_GPUS = 1_024
 
 app = typer.Typer(
     name="admit",
-    help="Decide whether this node may join the pool, and check such decisions.",
     invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -156,6 +156,9 @@ def admit(
     if metrics is not None:
         write_metrics(metrics, outcome.record)
     return status_of(outcome.record)
+
+
+app.command("pairs", short_help="Decide whether nodes may serve together, from measured pairs.")(pairs)
 
 
 @app.command("verify", short_help="Check that an answer is as it was written.")
