@@ -13,6 +13,7 @@ from rankmuster.evidence import (
     foreign_locale,
     lspci,
     node_path_readers,
+    nvlink_remotes,
     rdma_devices,
     shm_text,
     sys_net,
@@ -24,8 +25,8 @@ from rankmuster.model.captured_path import RdmaDevice
 from rankmuster.model.problem import ProblemKind
 from rankmuster.model.unknown import Unknown
 
-MODULES = (cpu_text, foreign_locale, lspci, node_path_readers, rdma_devices, shm_text, sys_net, sys_pci)
-READERS = tuple(module.READER for module in MODULES)
+MODULES = (cpu_text, foreign_locale, lspci, nvlink_remotes, rdma_devices, shm_text, sys_net, sys_pci)
+READERS = (*(module.PART for module in MODULES), node_path_readers.NODE_TEXT)
 
 LSPCI = """\
 0000:97:01.0 PCI bridge [0604]: Intel Corporation Device [8086:352a] (rev 30) (prog-if 00 [Normal decode])
@@ -53,7 +54,7 @@ def read(reader: Reader, text: str, path: str = "x.txt") -> Reading:
 
 
 def test_lspci_gives_the_tree_links_and_acs():
-    [tree] = read(lspci.READER, f"u@node-a:~# lspci -Dvvvnn\n{LSPCI}").observations
+    [tree] = read(lspci.PART, f"u@node-a:~# lspci -Dvvvnn\n{LSPCI}").observations
     bridge, gpu = tree.nodes
     assert (tree.host, tree.placed) == ("node-a", True)
     assert (bridge.class_code, bridge.parent, bridge.acs_redirects, bridge.numa) == ("0x060400", None, True, 1)
@@ -67,7 +68,7 @@ def test_lspci_without_root_leaves_acs_and_links_unknown():
     text = "\n".join(lines).replace(
         "subordinate=9b, sec-latency=0", "subordinate=9b, sec-latency=0\n\tCapabilities: <access denied>"
     )
-    [tree] = read(lspci.READER, text).observations
+    [tree] = read(lspci.PART, text).observations
     assert isinstance(tree.nodes[0].acs_redirects, Unknown)
     assert "as root" in tree.nodes[0].acs_redirects.reason
     assert isinstance(tree.nodes[0].link.width, Unknown)
@@ -77,7 +78,7 @@ def test_plain_lspci_names_devices_and_does_not_place_them():
     text = (
         "97:01.0 PCI bridge: Intel Corporation Device 352a\n98:00.0 3D controller: NVIDIA Corporation GH100 (rev a1)\n"
     )
-    [tree] = read(lspci.READER, text).observations
+    [tree] = read(lspci.PART, text).observations
     assert tree.placed is False
     assert (tree.nodes[1].address, tree.nodes[1].class_code, tree.nodes[1].vendor) == (
         "0000:98:00.0",
@@ -95,7 +96,7 @@ def test_a_capture_of_sys_may_be_one_line_a_file():
             ("max_link_speed", "32.0 GT/s PCIe"), ("max_link_width", "16"),
         )
     )  # fmt: skip
-    [tree] = read(sys_pci.READER, text).observations
+    [tree] = read(sys_pci.PART, text).observations
     assert (tree.placed, tree.nodes[0].parent, tree.nodes[0].numa) == (True, "0000:97:01.0", 1)
     assert tree.nodes[0].link.generation_max == 5
     assert isinstance(tree.nodes[0].link.generation, Unknown)
@@ -106,12 +107,12 @@ def test_grep_and_ls_over_sys_say_the_same():
         "/sys/bus/pci/devices/0000:98:00.0/class:0x030200\n/sys/bus/pci/devices/0000:98:00.0/vendor:0x10de\n"
         "lrwxrwxrwx 1 root root 0 Nov 29 22:42 0000:98:00.0 -> ../../../devices/pci0000:97/0000:97:01.0/0000:98:00.0\n"
     )
-    [tree] = read(sys_pci.READER, text).observations
+    [tree] = read(sys_pci.PART, text).observations
     assert (tree.placed, tree.nodes[0].parent) == (True, "0000:97:01.0")
 
 
 def test_a_capture_that_was_cut_names_what_is_missing():
-    reading = read(sys_pci.READER, "/sys/bus/pci/devices/0000:98:00.0/numa_node:0\n")
+    reading = read(sys_pci.PART, "/sys/bus/pci/devices/0000:98:00.0/numa_node:0\n")
     assert reading.problems[0].kind is ProblemKind.DAMAGED
     assert not reading.observations
 
@@ -121,11 +122,11 @@ def test_interfaces_are_read_in_both_shapes():
         "/sys/class/net/eth0 up 100000 1\n/sys/devices/pci0000:00/0000:00:03.0/virtio2\n/sys/class/net/lo unknown\n"
         "/sys/class/net/eth1 up -1\n/sys/devices/virtual/net/eth1\n"
     )
-    [found] = read(sys_net.READER, short).observations
+    [found] = read(sys_net.PART, short).observations
     first, second = found.nics
     assert (first.name, first.address, first.numa, first.ports[0].rate_gbps) == ("eth0", "0000:00:03.0", 1, 100.0)
     assert (second.address, isinstance(second.ports[0].rate_gbps, Unknown)) == (None, True)
-    [found] = read(sys_net.READER, "/sys/class/net/eth0/speed:25000\n/sys/class/net/eth0/operstate:up\n").observations
+    [found] = read(sys_net.PART, "/sys/class/net/eth0/speed:25000\n/sys/class/net/eth0/operstate:up\n").observations
     assert (found.nics[0].ports[0].rate_gbps, found.nics[0].ports[0].state) == (25.0, "up")
 
 
@@ -137,12 +138,12 @@ def test_df_is_read_in_each_of_its_units():
         ("1B-blocks", "67108864", 64 << 20),
     ):
         text = f"Filesystem     {header}  Used Avail Use% Mounted on\ntmpfs  {row}     0  1   0% /dev/shm\n"
-        [space] = read(shm_text.READER, text).observations
+        [space] = read(shm_text.PART, text).observations
         assert space.size_bytes == expected
 
 
 def test_numactl_tells_the_nodes():
-    [found] = read(cpu_text.READER, "$ numactl -H\navailable: 2 nodes (0-1)\nnode 0 cpus: 0 1\n").observations
+    [found] = read(cpu_text.PART, "$ numactl -H\navailable: 2 nodes (0-1)\nnode 0 cpus: 0 1\n").observations
     assert found.cpu.numa_nodes == 2
     assert isinstance(found.cpu.vendor, Unknown)
 
@@ -151,16 +152,16 @@ def test_rdma_devices_are_told_by_ibstat_sysfs_and_ibdev2netdev():
     ibstat = (
         "CA 'mlx5_0'\n\tCA type: MT4129\n\tNode GUID: 0x02005e0000000001\n\tPort 1:\n\t\tState: Active\n\t\tRate: 400\n"
     )
-    device = next(each for each in read(rdma_devices.READER, ibstat).observations if isinstance(each, RdmaDevice))
+    device = next(each for each in read(rdma_devices.PART, ibstat).observations if isinstance(each, RdmaDevice))
     assert (device.model, device.guid) == ("MT4129", "0200:5e00:0000:0001")
     links = "lrwxrwxrwx 1 root root 0 mlx5_0 -> ../../devices/pci0000:97/0000:98:00.0/infiniband/mlx5_0\n"
-    [device] = read(rdma_devices.READER, links).observations
+    [device] = read(rdma_devices.PART, links).observations
     assert device.address == "0000:98:00.0"
     [device] = read(
-        rdma_devices.READER, "0000:98:00.0 mlx5_0 (MT4129 - MCX75) CX-7 fw 28.4 port 1 (ACTIVE) ==> ib0 (Up)\n"
+        rdma_devices.PART, "0000:98:00.0 mlx5_0 (MT4129 - MCX75) CX-7 fw 28.4 port 1 (ACTIVE) ==> ib0 (Up)\n"
     ).observations
     assert (device.address, device.model, device.netdev) == ("0000:98:00.0", "MT4129", "ib0")
-    [device] = read(rdma_devices.READER, "mlx5_0 port 1 ==> eth0 (Down)\n").observations
+    [device] = read(rdma_devices.PART, "mlx5_0 port 1 ==> eth0 (Down)\n").observations
     assert (device.name, device.netdev) == ("mlx5_0", "eth0")
 
 
@@ -179,7 +180,7 @@ def test_rdma_devices_are_told_by_ibstat_sysfs_and_ibdev2netdev():
     ],
 )
 def test_another_locale_is_an_error_that_names_itself(text, what):
-    reading = read(foreign_locale.READER, text)
+    reading = read(foreign_locale.PART, text)
     assert not reading.observations
     assert reading.problems[0].kind is ProblemKind.REFUSED
     assert what in reading.problems[0].message
@@ -191,7 +192,7 @@ def test_what_is_in_the_c_locale_is_not_taken_for_another():
         "Architecture:   x86_64\n",
         "Filesystem Size Used Avail Use% Mounted on\ntmpfs 1.5G 0 1 0% /dev/shm\n",
     ):
-        assert not foreign_locale.READER.recognises(Blob("x", text.encode()))
+        assert not foreign_locale.PART.recognises(Blob("x", text.encode()))
 
 
 SAMPLES = (
@@ -205,6 +206,7 @@ SAMPLES = (
     b"mlx5_1 -> ../0000:98:00.0/infiniband/mlx5_1\nmlx5_0/ports/1/state: 4: ACTIVE\nmlx5_0/node_guid: 1\n",
     b"$ nvidia-smi topo -m\n\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n"
     b"GPU 0: A (UUID: GPU-1)\n\t Link 0: 25 GB/s\n",
+    b"GPU 0: A (UUID: GPU-1)\n\t Link 0: 00000000:9B:00.0\n\t Link 1: FFFFFFFF:FF:FF.0\n",
     "\u00b2 Link 0: 26,562 GB/s\nArchitektur: x\n/sys/class/net/\u00b2 up \u00b2\n".encode(),
 )
 QUICK = settings(max_examples=60, deadline=None)

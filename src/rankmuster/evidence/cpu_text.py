@@ -59,4 +59,4 @@ def _read(blob: Blob) -> Reading:
     return Reading((CapturedCpu(blob.path, host, cpu),) if known else (), (), known)
 
 
-READER = Reader("cpu-text", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)
+PART = Reader("cpu-text", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)

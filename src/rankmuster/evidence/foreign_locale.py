@@ -75,4 +75,4 @@ def _read(blob: Blob) -> Reading:
     return Reading((), (Problem(ProblemKind.REFUSED, blob.path, message),), 1)
 
 
-READER = Reader("foreign-capture", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)
+PART = Reader("foreign-capture", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)

@@ -181,4 +181,4 @@ def _acs(one: _Device, source: str) -> bool | Unknown:
     return False
 
 
-READER = Reader("lspci", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)
+PART = Reader("lspci", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)

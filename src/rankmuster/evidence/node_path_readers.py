@@ -30,13 +30,12 @@ from rankmuster.model.plane import Plane
 MOST_BYTES = 8 << 20
 """Of a text with several outputs, through which every reader goes once; `lspci -vvv` of a large host is 1 MB."""
 
-PARTS = tuple(
-    module.READER
-    for module in (
-        *(smi_topo, smi_nvlink, nvlink_remotes, smi_query, smi_list, rdma_devices),
-        *(sys_pci, sys_net, lspci, cpu_text, shm_text),
-    )
+PARTS = (
+    *(module.READER for module in (smi_topo, smi_nvlink, smi_query, smi_list)),
+    *(module.PART for module in (nvlink_remotes, rdma_devices, sys_pci, sys_net, lspci, cpu_text, shm_text)),
 )
+"""Those called READER are in the registry too; a PART is asked for node paths alone, and would take what `diagnose`
+reads otherwise (the ACS lines of lspci)."""
 
 
 def _recognises(blob: Blob) -> bool:
@@ -52,10 +51,10 @@ def _read(blob: Blob) -> Reading:
     )
 
 
-READER = Reader("node-text", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)
+NODE_TEXT = Reader("node-text", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)
 
 
 @cache
 def for_node_paths() -> tuple[Reader, ...]:
     """To be given to `evidence.bundle.load(path, readers=...)`, before `node_path.from_evidence`."""
-    return (foreign_locale.READER, READER, *all_readers())
+    return (foreign_locale.PART, NODE_TEXT, *all_readers())

@@ -50,4 +50,4 @@ def _read(blob: Blob) -> Reading:
     return Reading(tuple(found), (), known if found else 0)
 
 
-READER = Reader("nvlink-remotes", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)
+PART = Reader("nvlink-remotes", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)

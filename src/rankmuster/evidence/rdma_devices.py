@@ -117,4 +117,4 @@ def _model(one: _Device) -> str | None:
     return f"MT{one.part}" if one.vendor == MELLANOX and one.part.isdecimal() else f"{one.vendor or '?'}:{one.part}"
 
 
-READER = Reader("rdma-devices", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)
+PART = Reader("rdma-devices", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)

@@ -50,4 +50,4 @@ def _read(blob: Blob) -> Reading:
     return Reading(tuple(found), (), known)
 
 
-READER = Reader("shm-text", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)
+PART = Reader("shm-text", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)

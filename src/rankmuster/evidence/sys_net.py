@@ -103,4 +103,4 @@ def _nic(name: str, said: dict[str, str], source: str) -> NicPath:
     )
 
 
-READER = Reader("sys-net", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)
+PART = Reader("sys-net", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)

@@ -132,4 +132,4 @@ def _link(said: dict[str, str], source: str) -> Link:
     )
 
 
-READER = Reader("sys-pci", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)
+PART = Reader("sys-pci", Plane.TOPOLOGY, ReaderKind.DOCUMENT, _recognises, _read)

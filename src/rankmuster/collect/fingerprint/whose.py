@@ -18,6 +18,10 @@ ENVIRON_SECONDS = 2.0
 """A process that is stuck in a driver may hold the lock that reading its environment waits for."""
 
 
+HOME_SECONDS = 1.0
+"""For the user database, which may be a directory service over the network."""
+
+
 @dataclass(frozen=True, slots=True)
 class Whose:
     """`who`: "self" or the pid as /proc numbers it. `root`: its file system from here; `home`: as it sees it."""
@@ -32,7 +36,11 @@ class Whose:
 def whose(machine: Machine, pid: int | None, environ: Mapping[str, str], deadline: Deadline) -> Whose:
     """`environ`: this program's own, for when no process is given."""
     if pid is None:
-        return Whose("self", machine.dev.parent, machine.etc, environ, _own_home(environ))
+        try:
+            home = within(min(HOME_SECONDS, deadline.remaining()), _own_home)
+        except (KeyError, Late):  # a container's user that has no entry; a directory service that does not answer
+            home = None
+        return Whose("self", machine.dev.parent, machine.etc, environ, home or environ.get("HOME"))
     root = machine.proc / str(pid) / "root"
     seen = _environ_of(machine.proc, pid, deadline)
     home = None if isinstance(seen, Unknown) else seen.get("HOME")
@@ -49,9 +57,6 @@ def _environ_of(proc: Path, pid: int, deadline: Deadline) -> Mapping[str, str] |
     return seen if seen is not None else Unknown(f"there is no process {pid} any more, or its environment is hidden")
 
 
-def _own_home(environ: Mapping[str, str]) -> str | None:
-    """NCCL asks the user database (src/misc/utils.cc, userHomeDir), not HOME."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:  # a container's user that has no entry
-        return environ.get("HOME")
+def _own_home() -> str:
+    """NCCL asks the user database (src/misc/param.cc, userHomeDir), not HOME. Raises KeyError."""
+    return pwd.getpwuid(os.getuid()).pw_dir
