@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -134,6 +136,38 @@ def test_one_node_of_it_is_compared_by_its_newest_stored_fingerprint(run: Run, s
     assert out.startswith("drift of the node\n")
     assert "little by little" not in out
     assert run("--host", "h-0021", "--history", slowed, *SINCE)[0] == 0
+
+
+def test_a_node_of_a_rollout_is_said_to_be_one_of_many(run: Run, slowed: Path) -> None:
+    status, out, _ = run("--host", "h-0003", "--history", slowed, *SINCE)
+    assert status == 1
+    text = " ".join(out.split())
+    assert "stop the rollout" in text.splitlines()[0]
+    assert "6 of the 6 nodes that changed: h-0000, h-0001, h-0002 and 3 more" in text
+    assert "h-0020" not in text
+
+
+def test_results_without_any_fingerprint_are_compared_all_the_same(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    made = fleet(6, days=16, speed=lambda node, day: 0.9 if node == 2 and day >= 10 else 1.0)
+    with History.open(str(path)) as history:
+        history.put_many(runs_of(made))
+    for asked in (("--all",), ("--host", "h-0002")):
+        status, out, _ = run(*asked, "--history", path, *SINCE)
+        assert status == 1
+        assert "h-0002: all_reduce at plateau sizes is" in " ".join(out.split())
+        assert "there is no fingerprint of it" in " ".join(out.split())
+
+
+def test_without_the_packages_of_the_history_it_says_which_extra_brings_them(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['sqlalchemy'] = None\n"
+        "from rankmuster.cli.drift import drift\n"
+        "from rankmuster.cli.status import CommandError\n"
+        "try:\n    drift(everybody=True, history='x.db')\nexcept CommandError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert "pip install 'rankmuster[history]'" in done.stdout, done.stderr
 
 
 def test_a_node_may_be_asked_for_by_its_hash(run: Run, slowed: Path) -> None:

@@ -89,6 +89,12 @@ def shown(report: DriftReport, width: int) -> str:
         (replace(QUIET, findings=(single(1), single(2))), Outcome.DRIFT, "drift of single nodes: 2 of 1,000"),
         (replace(QUIET, nodes=1, findings=(single(1),)), Outcome.DRIFT, "drift of the node"),
         (WIDE, Outcome.DRIFT, "systematic drift on 60 nodes of 1,000: stop the rollout"),
+        (replace(WIDE, nodes=1), Outcome.DRIFT, "systematic drift on 60 nodes, this one among them: stop the rollout"),
+        (
+            replace(WIDE, findings=(replace(ROLLOUT, nodes=()),)),
+            Outcome.DRIFT,
+            "systematic drift of a whole class: stop the rollout",
+        ),
         (
             replace(QUIET, findings=(replace(ROLLOUT, kind=DriftKind.VERSION, size=None),)),
             Outcome.DRIFT,

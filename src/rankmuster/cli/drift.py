@@ -114,7 +114,7 @@ def drift(
 
 
 def _name(host: str, found: Fingerprint | None) -> str:
-    if host:
+    if host and (found is None or not found.host or host.split(".")[0] != found.host.split(".")[0]):
         return host
     if found is not None and found.host:
         return found.host
@@ -151,10 +151,10 @@ def _examined(
 
 def _nobody(host: str | None, name: str) -> str:
     if host is None:
-        return f"{name} has no fingerprint of any node; `rankmuster admit` stores one with each result"
+        return f"{name} has no fingerprint and no result of any node; `rankmuster admit` stores both"
     return (
-        f"{name} has no fingerprint of {host}, and this is not that node: run it there, or give --fingerprint FILE; "
-        "`rankmuster drift --all` lists what there is"
+        f"{name} has no fingerprint and no result of {host}, and this is not that node: run it there, or give "
+        "--fingerprint FILE; `rankmuster drift --all` shows which nodes there are"
     )
 
 

@@ -32,10 +32,15 @@ def headline(report: DriftReport) -> str:
         return f"no drift: {of} as the baseline"
     drifted = len({node for one in report.findings for node in one.nodes})
     systematic = [one for one in report.findings if one.scope is DriftScope.SYSTEMATIC]
+    where = f"on {count(drifted)} of {report.nodes:,}"
+    if drifted > report.nodes:  # asked of some nodes, it is true of others too
+        where = f"on {count(drifted)}, this one among them" if report.nodes == 1 else f"on {count(drifted)}"
+    if not drifted:
+        where = "of a whole class"
     if report.stop_rollout:
-        return f"systematic drift on {count(drifted)} of {report.nodes:,}: stop the rollout"
+        return f"systematic drift {where}: stop the rollout"
     if systematic:
-        return f"systematic change on {count(drifted)} of {report.nodes:,}, and no loss is seen to come of it"
+        return f"systematic change {where}, and no loss is seen to come of it"
     if report.nodes == 1:
         return "drift of the node"
     return f"drift of single nodes: {drifted:,} of {report.nodes:,}"

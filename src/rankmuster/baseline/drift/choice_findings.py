@@ -31,7 +31,7 @@ def choice_findings(
     found: list[DriftFinding] = []
     for history in histories:
         groups: dict[tuple[str, int, str, str], list[Otherwise]] = {}
-        for one in otherwise(history, nodes):
+        for one in otherwise(history, names.names):
             if settings.since is None or one.since >= settings.since:
                 groups.setdefault((one.operation, one.size_bytes, one.usual, one.now), []).append(one)
         found += [

@@ -35,7 +35,7 @@ def examine(fleet: Fleet, settings: DriftSettings = DEFAULTS) -> DriftReport:
     nodes = [compared(node, settings.since) for node in fleet.nodes]
     hashes = {one.node.node_hash: one for one in nodes if one.node.node_hash is not None}
     names = Names(
-        {key: one.node.name for key, one in hashes.items()},
+        {**fleet.peers, **{key: one.node.name for key, one in hashes.items()}},
         {one.node.name: attributes_of(one.node.now) for one in nodes if one.node.now is not None},
     )
     histories = _renamed(fleet)
@@ -54,6 +54,8 @@ def examine(fleet: Fleet, settings: DriftSettings = DEFAULTS) -> DriftReport:
         if not any(any(one.choices) for one in of_profile) and len(runs.time):
             notes.append(f"profile {profile}: no run says what NCCL chose (its log was not read)")
     findings = list(with_points(findings, points, settings))
+    if fleet.peers:
+        findings = [one for one in findings if _concerns(one, nodes)]
     moved = [one for one in nodes if one.moved or any(not change.applies for change in one.changes)]
     return DriftReport(
         nodes=len(fleet.nodes),
@@ -93,19 +95,26 @@ def _of_profile(
         runs.classes[index]: len(set(runs.node[runs.class_ == index].tolist())) for index in range(len(histories))
     }
     mine = Names(
-        {key: one.node.name for key, one in hashes.items()},
+        names.names,
         {name: names.everybody[name] for name in map(names.of, _measured_now(runs, hashes)) if name in names.everybody},
     )
-    left = losses(histories, runs, hashes, settings)
+    left = losses(histories, runs, names.names, settings)
     across = crossings(runs, settings)
     within = [one for one in left if one.classes[0] == one.classes[1]]
     return [
         *crossing_findings(across, hashes, mine, settings, profile),
         *lone_losses(left, across, hashes, mine, profile),
         *node_losses(within, measured, mine, settings, profile),
-        *spread_findings(rises(runs, hashes, settings), measured, mine, settings),
+        *spread_findings(rises(runs, names.names, settings), measured, mine, settings),
         *choice_findings(histories, hashes, measured, mine, settings, profile),
     ]
+
+
+def _concerns(finding: DriftFinding, nodes: Sequence[NodeChanges]) -> bool:
+    """Whether it is of a node that is asked about, or of the whole of its class."""
+    if finding.nodes:
+        return any(one.node.name in finding.nodes for one in nodes)
+    return any(one.class_hash == finding.class_hash for one in nodes)
 
 
 def _measured_now(runs: Runs, nodes: Mapping[str, NodeChanges]) -> list[str]:

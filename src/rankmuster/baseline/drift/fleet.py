@@ -47,17 +47,14 @@ class Fleet:
     """`histories`: of each class and profile that these nodes were measured in; all runs of the class belong to it,
     those of nodes that are not asked about too, since one node is seen to be odd against its kind alone.
 
-    `now`: unix seconds.
+    `now`: unix seconds. `peers`: node hash -> name of nodes that are not asked about; whether one of those that are
+    drifts alone or with them is said all the same.
     """
 
     nodes: tuple[NodePast, ...]
     histories: tuple[ClassHistory, ...]
     now: float
-
-
-def text_of(value: object) -> str:
-    """A fingerprint's value in words: `unknown (reason)` for what is not known."""
-    return f"unknown ({value.reason})" if isinstance(value, Unknown) else str(value)
+    peers: Mapping[str, str] = field(default_factory=dict)
 
 
 def known(value: object) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from rankmuster.baseline.drift.attribute import Attributes, attribute
 from rankmuster.baseline.drift.lanes import lane_words
@@ -16,18 +17,28 @@ from rankmuster.model.judgement import Regime
 
 STOP = "stop the rollout: take no further node into it"
 TEST = "its fingerprint did not change, so this is the node itself: test it by `rankmuster admit` before it serves on"
+NOTHING_SHARED = (
+    "no part of their fingerprints separates them from the others: look for what is in none (a switch, a rack, a "
+    "firmware that cannot be read)"
+)
 FASTER = "faster than before under one fingerprint: something that no fingerprint has was changed"
 
 
+@dataclass(frozen=True, slots=True)
 class Names:
     """Node hashes as people know them. `everybody`: name -> attributes of all nodes with a known fingerprint."""
 
-    def __init__(self, names: Mapping[str, str], everybody: Mapping[str, Attributes]) -> None:
-        self._names = names
-        self.everybody = everybody
+    names: Mapping[str, str]
+    everybody: Mapping[str, Attributes]
 
     def of(self, node_hash: str) -> str:
-        return self._names.get(node_hash, node_hash)
+        return self.names.get(node_hash, node_hash)
+
+    def cause(self, nodes: Collection[str], settings: DriftSettings) -> str:
+        """What these nodes share and the others have not, in words."""
+        if not set(nodes) <= set(self.everybody):
+            return "`rankmuster drift --all` says what they share"
+        return "; ".join(one.words for one in attribute(nodes, self.everybody, settings)) or NOTHING_SHARED
 
 
 def kind_of(loss: Loss) -> DriftKind:
@@ -87,13 +98,6 @@ def _many(
     changes = sorted(min((one.change for one in nodes[name]), key=lambda change: -abs(change)) for name in group.nodes)
     middle = changes[len(changes) // 2]
     worst = max((one for name in group.nodes for one in nodes[name]), key=lambda one: abs(one.change))
-    shared = attribute(group.nodes, names.everybody, settings)
-    cause = (
-        "; ".join(one.words for one in shared)
-        if shared
-        else "no part of their fingerprints separates them from the others: look for what is in none (a switch, a "
-        "rack, a firmware that cannot be read)"
-    )
     return DriftFinding(
         kind=kind,
         scope=DriftScope.SYSTEMATIC,
@@ -101,7 +105,8 @@ def _many(
         nodes=group.nodes,
         statement=(
             f"{many(len(group.nodes))} of {group.of:,} are {percent(middle)} (median) at once since "
-            f"{day(group.since)}, most of all {lane_words(worst.lane)}: {some(group.nodes)}, profile {profile}; {cause}"
+            f"{day(group.since)}, most of all {lane_words(worst.lane)}: {some(group.nodes)}, profile {profile}; "
+            f"{names.cause(group.nodes, settings)}"
         ),
         effect=STOP if slower else FASTER,
         size=middle,
@@ -121,7 +126,6 @@ def spread_findings(
         starts = {name: rise.since for name, rise in nodes.items()}
         group = together(starts, measured.get(class_hash, len(nodes)), settings)
         if group is not None:
-            shared = "; ".join(one.words for one in attribute(group.nodes, names.everybody, settings))
             found.append(
                 DriftFinding(
                     kind=DriftKind.DISPERSION,
@@ -129,7 +133,7 @@ def spread_findings(
                     class_hash=class_hash,
                     nodes=group.nodes,
                     statement=f"ranks drift apart on {many(len(group.nodes))} of {group.of:,} at once since "
-                    f"{day(group.since)}: {some(group.nodes)}{'; ' if shared else ''}{shared}",
+                    f"{day(group.since)}: {some(group.nodes)}; {names.cause(group.nodes, settings)}",
                     effect=STOP,
                     since=group.since,
                 )
