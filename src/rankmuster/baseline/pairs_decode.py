@@ -129,7 +129,7 @@ def _notes(results: Sequence[Judged], good: frozenset[str]) -> tuple[str, ...]:
     compared = [one for one in results if one.reference is not None]
     if compared and not compared[0].floor:
         notes.append(
-            f"pairs were compared with each other (upper quartile {compared[0].reference:.1f} GB/s): what slows all of "
+            f"pairs were compared with each other (upper quartile {compared[0].reference:.4g} GB/s): what slows all of "
             "them alike is not seen without a floor"
         )
     if results and not good:
@@ -144,4 +144,4 @@ def _other(node: str, pair: frozenset[str]) -> str:
 def _value(one: Judged) -> str:
     if one.result.busbw is None:
         return f"failed ({one.result.reason})" if one.result.reason else "failed"
-    return f"{one.result.busbw:.1f} GB/s"
+    return f"{one.result.busbw:.4g} GB/s"

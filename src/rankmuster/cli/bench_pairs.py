@@ -222,7 +222,7 @@ def _teller(save: Path | None) -> Callable[[PairResult], None]:
     from rankmuster.baseline.pairs_file import as_line
 
     def told(result: PairResult) -> None:
-        value = f"{result.busbw:.1f} GB/s" if result.busbw is not None else result.reason
+        value = f"{result.busbw:.4g} GB/s" if result.busbw is not None else result.reason
         say(f"{result.first} - {result.second}{'' if result.rail is None else f', rail {result.rail}'}: {value}")
         if save is not None:
             try:

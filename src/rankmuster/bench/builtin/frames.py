@@ -115,7 +115,7 @@ class Listener:
         try:
             values = json.loads("".join(parts[at] for at in range(count)))
             kind = values.pop("kind")
-        except (ValueError, KeyError, AttributeError):
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
             self.damaged += 1
             return None
         return Message(rank, number, str(kind), values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from rankmuster.bench.builtin.conclude import Ended, Run, conclude
 from rankmuster.bench.builtin.environment import FIXED, NEEDED
@@ -93,7 +93,7 @@ def run_over_nodes(
     ended = Ended(
         limit_s=None if whole else limit,
         launcher="" if whole else story,
-        silent_nodes=() if whole else silent(heard, job),
+        silent_nodes=() if whole else not_started(heard, job, outcomes),
     )
     return conclude(heard, ended, run, chosen=chosen)
 
@@ -128,6 +128,13 @@ def launching(here: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, st
     own = {name: value for name, value in here.items() if name in NEEDED or name.startswith(LAUNCHERS_OWN)}
     own.pop("CUDA_VISIBLE_DEVICES", None)
     return {**own, **{name: asked[name] for name in ("PATH", "HOME") if name in asked}}
+
+
+def not_started(heard: Heard, job: Job, outcomes: Sequence[start.Outcome]) -> tuple[str, ...]:
+    """Silent nodes; where some could not be reached, these alone, since the others only wait for them."""
+    mute = silent(heard, job)
+    failed = {outcome.command.node for outcome in outcomes if outcome.code}
+    return tuple(node for node in mute if node in failed) or mute
 
 
 def silent(heard: Heard, job: Job) -> tuple[str, ...]:

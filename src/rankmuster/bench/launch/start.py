@@ -23,13 +23,17 @@ from rankmuster.collect.node.children import CHUNK, let_go
 TERM_SECONDS = 8.0
 """What a launcher has to end its ranks after SIGTERM: mpirun and torchrun give them 5 s themselves."""
 
+GRACE_SECONDS = 10.0
+"""What the other commands have after one of several has failed: they wait for it, and would to the time limit."""
+
 TICK = 0.5
 MOST_ERRORS = 4_096  # bytes of the end of what a launcher prints to standard error
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of one command. `code`: None where it was ended by the time limit; `problem`: why it could not be started."""
+    """Of one command. `code`: None where it did not end by itself, `timed_out`: by the time limit, and not because
+    another command had failed; `problem`: why it could not be started."""
 
     command: Command
     code: int | None
@@ -63,7 +67,8 @@ def run(
     """
     running: list[subprocess.Popen[bytes] | None] = []
     problems: dict[int, str] = {}
-    timed_out = False
+    late: set[int] = set()
+    until = deadline
     with tempfile.TemporaryDirectory(prefix="rankmuster-launch-") as made, selectors.DefaultSelector() as selector:
         errors = [Path(made) / f"errors_{number}" for number in range(len(commands))]
         try:
@@ -78,15 +83,17 @@ def run(
                 os.set_blocking(process.stdout.fileno(), False)
                 selector.register(process.stdout.fileno(), selectors.EVENT_READ, number)
             while any(process is not None and process.poll() is None for process in running) or selector.get_map():
-                if deadline.passed:
-                    timed_out = True
+                if until.passed:
+                    late = {place for place, one in enumerate(running) if one is not None and one.poll() is None}
                     break
-                _listen(selector, deadline.within(TICK), hear)
+                _listen(selector, until.within(TICK), hear)
+                if until is deadline and len(running) > 1 and any(one is None or one.poll() for one in running):
+                    until = deadline.within(GRACE_SECONDS)
                 if all(process is None or process.poll() is not None for process in running):
                     _listen(selector, Deadline.after(0.0), hear)
-                    if not _listen(selector, deadline.within(TICK), hear):
+                    if not _listen(selector, until.within(TICK), hear):
                         break  # something that the launcher left behind holds its output open
-            if timed_out:
+            if late:
                 _end(running, selector, hear)
         finally:
             codes = [process.poll() if process is not None else None for process in running]
@@ -97,8 +104,8 @@ def run(
     return tuple(
         Outcome(
             command,
-            None if timed_out and codes[number] in (None, -signal.SIGTERM) else codes[number],
-            timed_out,
+            None if number in late else codes[number],
+            number in late and deadline.passed,
             said[number],
             problems.get(number),
         )
