@@ -25,6 +25,9 @@ LINK_DOWNS = 3
 
 HOW = "give the kernel log with --kernel-log (dmesg or journalctl -k of this boot), or run as root or with CAP_SYSLOG"
 
+_FATAL_WORD = "(Fatal)"
+"""What linux writes behind Uncorrected or Uncorrectable (aer.c); the other is (Non-Fatal)."""
+
 _FABRIC_MANAGER = "nvidia-fabricmanager"
 _SXID_REFUSES = frozenset({"partition", "fabric", "hang"})
 _FATAL_KINDS = {
@@ -177,9 +180,9 @@ def _one(
 
 def _aer(events: Sequence[KernelEvent], names: dict[str, str]) -> list[Check]:
     aer = [event for event in events if event.kind is KernelEventKind.AER]
-    fatal = [event for event in aer if event.fatal]
+    fatal = [event for event in aer if event.fatal or _FATAL_WORD in event.text]
     checks = _one(fatal, KernelEventKind.AER, CheckState.FAIL, "a fatal PCIe error", "reseat or replace", names)
-    counts = Counter(event.device or "a device" for event in aer if not event.fatal)
+    counts = Counter(event.device or "a device" for event in aer if event not in fatal)
     for device, count in counts.items():
         if count >= CORRECTED_STORM:
             words = f"{count} corrected PCIe errors since boot ({CORRECTED_STORM} are worth a word): retries cost time"
