@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from rankmuster.bench.profile_file import read_profile
 from rankmuster.evidence.benchmark_file import read_benchmark
 from rankmuster.model.benchmark import RunState
 
+SAMPLES = Path(__file__).parents[1] / "evidence" / "nccl_tests_h200"
 CASES = Path(__file__).parents[1] / "cases"
 PLATEAU = tuple(1 << shift for shift in range(20, 26))
 
@@ -106,9 +108,25 @@ def test_a_file_that_is_cut_or_none_is_named_and_the_others_are_read(tmp_path: P
     made = bench("read", cut, "--format", "json")
     assert made.returncode == 1
     assert read_benchmark(made.stdout).state is RunState.INCOMPLETE
-    made = bench("read", CASES)
+    made = bench("read", CASES / "healthy-tp4" / "input.tar.zst")
     assert made.returncode == 3
     assert "no run was read" in made.stderr.decode()
+
+
+def test_a_folder_or_an_archive_gives_the_runs_of_its_files(tmp_path: Path) -> None:
+    folder = tmp_path / "bundle"
+    (folder / "logs").mkdir(parents=True)
+    (folder / "logs" / "tests.log").write_text(output() + output("alltoall", sizes=PLATEAU))
+    (folder / "logs" / "engine.log").write_text("INFO reduce_perf improved\nSegmentation fault (core dumped)\n")
+    (folder / "ar.json").write_bytes((SAMPLES / "nccl-tests-ar_1.json").read_bytes())
+    packed = tmp_path / "bundle.tar.gz"
+    with tarfile.open(packed, "w:gz") as archive:
+        archive.add(folder, "bundle")
+    for given in (folder, packed):
+        made = bench("read", given, "--format", "json")
+        assert made.returncode == 0, made.stderr.decode()
+        assert len(made.stdout.splitlines()) == 3
+        assert b"planted-secret" not in made.stdout
 
 
 def test_an_operation_that_nobody_says_is_asked_for(tmp_path: Path) -> None:

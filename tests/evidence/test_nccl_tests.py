@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from nccl_tests_sample import MIDDLE, NEW, OLD, Shape, output, row
 from rankmuster.evidence.nccl_tests import read_json, read_runs, read_text
+from rankmuster.evidence.nccl_tests_merge import WORST_FIRST, merged
 from rankmuster.evidence.nccl_tests_text import tables
 from rankmuster.model.benchmark import BenchmarkRun, Operation, RunState
 
@@ -458,6 +460,15 @@ def test_no_bytes_raise(data: st.DataObject) -> None:
     for run in read_runs(bytes(base), "out.txt"):
         assert run.state is RunState.COMPLETE or run.reason
     read_json(bytes(base), "x")
+
+
+def test_a_whole_is_what_its_worst_part_is() -> None:
+    assert set(WORST_FIRST) == set(RunState)
+    good = of(output())
+    for state in RunState:
+        assert merged([good, replace(good, state=state), good]).state is state
+    worst = merged([replace(good, state=RunState.HUNG, reason="h"), replace(good, state=RunState.WRONG, reason="w")])
+    assert (worst.state, worst.reason) == (RunState.WRONG, "all_reduce: h; all_reduce: w")
 
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "samples" / "public" / "nccl-tests"

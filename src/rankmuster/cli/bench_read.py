@@ -32,8 +32,9 @@ def read(
 ) -> int:
     """Read what nccl-tests printed or wrote with -J, of any version, and say how each run ended.
 
-    A log may hold any number of tables, with NCCL's own lines and a launcher's labels between. Of an environment that a
-    file holds only NCCL_* and CUDA_* values are kept. A file that cannot be read is named, and the others are read.
+    A log may hold any number of tables, with NCCL's own lines and a launcher's labels between. Of a folder, a bundle or
+    an archive every file is looked at. Of an environment that a file holds only NCCL_* and CUDA_* values are kept. A
+    file that cannot be read is named, and the others are read.
 
     Exit status: 0 every run is complete, 1 a run is not (wrong values, cut, error, hung) or a file holds none,
     2 contended, 3 there is no run in any file, or bad usage.

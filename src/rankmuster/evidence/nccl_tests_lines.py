@@ -16,6 +16,9 @@ MAX_BYTES = 64 << 20
 """Bytes of one output that are looked at. A table of all types, operations and roots has 2 MB; with NCCL's own lines at
 level INFO, tens."""
 
+MOST_CHARACTERS = 2_048
+"""Of one line. A row has 200; of longer lines only a launcher's command might be of use."""
+
 _LABEL = re.compile(
     r"\s{0,8}(?:\[[^\[\]\s<>]{0,120}?(\d{1,7})\]<std(?:out|err|diag)>:"  # Open MPI, PRRTE: [job,rank]<stdout>:
     r"|(\d{1,7}): "  # srun --label
@@ -50,6 +53,8 @@ def lines(data: bytes) -> Iterator[Line]:
 
 
 def _line(number: int, raw: str, *, ended: bool) -> Line:
+    ended = ended and len(raw) <= MOST_CHARACTERS
+    raw = raw[:MOST_CHARACTERS]
     found = _LABEL.match(raw)
     if found is None:
         return Line(number, "", raw, ended)

@@ -13,6 +13,7 @@ WORST_FIRST = (
     RunState.ERROR,
     RunState.INCOMPLETE,
     RunState.CONTENDED,
+    RunState.REFUSED,
     RunState.COMPLETE,
 )
 """A whole is what its worst part is; wrong values are the worst, since they are the node's fault for sure."""

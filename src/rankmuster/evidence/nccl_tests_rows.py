@@ -18,6 +18,9 @@ TIMED = (*PLAIN, "i_min", "i_max", "i_p99", "i_cv%")
 BLANK_PLACEMENT = 25
 """Blanks before the first number that mean an empty out-of-place half: it is 32 wide, a gap between columns 2 to 8."""
 
+MOST_NUMBERS = 32
+"""Of one row; the widest table has a root and twice eight."""
+
 _TYPE = r"(?:u?int(?:8|16|32|64)?|char|half|b?float(?:8|16|32|64)?(?:_?e\dm\d)?|double|fp8_?e\dm\d\w{0,4}|f8e\dm\d)"
 _BEGIN = re.compile(rf"(?<![\w.,])(\d{{1,20}})\s+(\d{{1,20}})\s+({_TYPE})(?=\s|$)")
 _REDOP = re.compile(r"\s+(sum|prod|max|min|avg|mulsum|none)(?=\s|$)")
@@ -156,7 +159,7 @@ def _numbers(rest: str, place: int, *, root: bool) -> tuple[tuple[str, ...], int
     gap = 0
     while True:
         number = (_ROOT.match(rest, place) if root and not found else None) or _NUMBER.match(rest, place)
-        if number is None:
+        if number is None or len(found) >= MOST_NUMBERS:
             return tuple(found), gap, place
         if len(found) < 2:
             gap = max(gap, number.start(1) - place)

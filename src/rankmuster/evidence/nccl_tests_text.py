@@ -79,15 +79,15 @@ class _Writer:
 
     def take(self, line: Line) -> None:
         text = line.text
+        if is_nccl(text):
+            self.table.nccl = self.table.nccl or banner.nccl_said(text)
+            return
         begun = beginning(text, line.number)
         if begun is not None:
             self._settle()
             self._row(begun, line)
             return
         if self.pending is not None and self._more(text):
-            return
-        if is_nccl(text):
-            self.table.nccl = self.table.nccl or banner.nccl_said(text)
             return
         self._other(line)
 
