@@ -30,6 +30,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\b")
 fingerprint_app = typer.Typer(
     help="What a node's communication path is made of: take a fingerprint, or compare two.",
     invoke_without_command=True,
+    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

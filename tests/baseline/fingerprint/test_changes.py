@@ -39,7 +39,7 @@ def test_what_is_the_same_has_no_changes(name: str) -> None:
 
 
 EFFECTS = {
-    "no sys": ("pci", "/sys not mounted: NCCL cannot see which NIC is near which GPU"),
+    "no sys": ("settings/sys.complete", "/sys not mounted: NCCL cannot see which NIC is near which GPU"),
     "sys incomplete": ("settings/sys.complete", "/sys not mounted: NCCL cannot see which NIC is near which GPU"),
     "links lost": ("gpus/3/nvlinks/up", "fewer channels"),
     "half width": ("gpus/3/pcie/width", "is half as wide"),
@@ -169,6 +169,14 @@ def test_what_is_unknown_on_both_sides_is_told_where_the_class_depends_on_it() -
     assert found.regenerate == (KNOWN,)
     harmless = fingerprint_of(gpu(hgx(), 0, vbios=Unknown("not told")))
     assert changes(harmless, harmless) == ()
+
+
+def test_a_tree_that_could_not_be_read_is_undecided_where_it_is_not_known_to_be_hidden() -> None:
+    path = replace(hgx(), pci=Unknown("it took too long"), matrices={})
+    found = {change.part: change for change in changes(BASE, fingerprint_of(path))}
+    assert "/sys not mounted" in found["pci"].effect
+    assert "topologyHash" not in found
+    assert not applies(tuple(found.values()))
 
 
 def test_what_is_known_on_one_side_alone_is_undecided() -> None:

@@ -25,7 +25,8 @@ _UNKNOWN = "unknown ("
 _MOST_NAMED = 4
 """Parts that a change names when several changed alike; the rest are counted."""
 
-_FOLLOW_FROM_SYS = ("topologyHash", "nicOrder", "settings/sys.complete", "settings/acs")
+_SYS = "settings/sys.complete"
+_FOLLOW_FROM_SYS = ("topologyHash", "nicOrder", "settings/acs")
 """Not told of where the PCI tree was read on one side alone: they follow from that."""
 
 _REST = Rule("*", Weight.NOTE, "", "no effect on NCCL is known")
@@ -68,7 +69,7 @@ def undecided(change: Change) -> bool:
 def _differences(
     before: Fingerprint, after: Fingerprint, one: dict[str, Leaf], other: dict[str, Leaf]
 ) -> Iterator[Difference]:
-    follows = _FOLLOW_FROM_SYS if isinstance(one["pci"], Unknown) is not isinstance(other["pci"], Unknown) else ()
+    follows = _following(one, other)
     unread = {path for leaves in (one, other) for path, value in leaves.items() if isinstance(value, Unknown)}
     for path in dict.fromkeys([*one, *other]):
         difference = Difference(path, one.get(path), other.get(path), before, after)
@@ -85,6 +86,15 @@ def _differences(
             continue
         if both_unknown or difference.before != difference.after:
             yield difference
+
+
+def _following(one: dict[str, Leaf], other: dict[str, Leaf]) -> tuple[str, ...]:
+    """Paths that another difference speaks for."""
+    if isinstance(one["pci"], Unknown) is isinstance(other["pci"], Unknown):
+        return ()
+    said = (one.get(_SYS), other.get(_SYS))
+    known = not any(isinstance(value, Unknown) for value in said) and said[0] != said[1]
+    return (*_FOLLOW_FROM_SYS, "pci" if known else _SYS)
 
 
 def _parents(path: str) -> set[str]:

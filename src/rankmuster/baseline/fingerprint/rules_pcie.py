@@ -16,6 +16,11 @@ def _acs_on(difference: Difference) -> bool:
     return difference.after != "off"
 
 
+def _why_no_sys(difference: Difference) -> str:
+    tree = difference.other.made_from.get("pci")
+    return f"{NO_SYS} ({tree.reason})" if isinstance(tree, Unknown) else NO_SYS
+
+
 def _redirecting(difference: Difference) -> str:
     nodes = difference.other.made_from.get("pci")
     found = [
@@ -58,7 +63,7 @@ RULES = (
         lambda d: isinstance(d.after, Unknown) is not isinstance(d.before, Unknown),
         of_unknown=True,
     ),
-    Rule("settings/sys.complete", Weight.PATH, NO_SYS, _SYS, (BASELINE, DUMPS), lambda d: d.after == "no"),
+    Rule("settings/sys.complete", Weight.PATH, _why_no_sys, _SYS, (BASELINE, DUMPS), lambda d: d.after == "no"),
     Rule(
         "settings/sys.complete",
         Weight.PATH,

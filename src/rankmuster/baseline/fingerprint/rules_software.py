@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rankmuster.baseline.fingerprint.effects import ADMISSION, BASELINE, DUMPS, PROFILE, Rule, Weight
 
-
 RULES = (
     Rule(
         "settings/shm",
