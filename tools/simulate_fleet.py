@@ -67,7 +67,7 @@ def section(found: dict[str, Any]) -> str:
         "",
         f"`python tools/simulate_fleet.py` (seed {found['seed']}, {found['seconds']} s): fleets of simulated nodes "
         "whose results go through the real judge (`docs/baseline-statistics.md`). Scatter between sizes and processes, "
-        "and the two modes of small sizes, are fitted to eight healthy runs on four H200s; spreads between nodes (0.7 %), "
+        "and the two modes of small sizes, are fitted to eight healthy runs on four H200s; spreads of nodes (0.7 %), "
         "days (0.2 %) and sessions (0.4 %) are assumed, with Student's t of 5 degrees of freedom for tails, 1 % of the "
         "runs contended (of which a twentieth goes unnoticed) and 0.5 % errored. Each admission measures two "
         "operations of 16 sizes: six groups, of which four may refuse.",

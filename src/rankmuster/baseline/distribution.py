@@ -20,6 +20,7 @@ from rankmuster.baseline.thresholds import (
     MEDIAN_VARIANCE,
     NODES_FOR_CENTRE,
     NODES_FOR_CLEANING,
+    OUTLIER_FEW,
     OUTLIER_SPREADS,
     PRIOR_DOF,
     TAIL_DOF,
@@ -103,7 +104,8 @@ def _kept(values: Floats, outlier: float) -> np.ndarray[tuple[int], np.dtype[np.
     if len(values) < NODES_FOR_CLEANING:
         return np.ones(len(values), dtype=np.bool_)
     away = np.abs(values - np.median(values))
-    return np.asarray(away <= max(OUTLIER_SPREADS * MAD_TO_SD * float(np.median(away)), outlier))
+    spreads = OUTLIER_SPREADS * (1 + OUTLIER_FEW / len(values))
+    return np.asarray(away <= max(spreads * MAD_TO_SD * float(np.median(away)), outlier))
 
 
 def medians(values: Floats, of: Ints, groups: int) -> Floats:

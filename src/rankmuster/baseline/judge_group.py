@@ -128,6 +128,8 @@ def _away(score: Floats, references: list[CellReference]) -> Floats:
 
 
 def _median(values: Floats, axis: int) -> Floats:
+    if values.shape[axis] == 1:
+        return values[0] if axis == 0 else values[:, 0]
     if np.isfinite(values).all():
         return np.asarray(np.median(values, axis=axis))
     have = np.isfinite(values).any(axis=axis)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ class GroupReference:
     @property
     def unseen(self) -> float:
         """As `CellReference.unseen`, for the level: that of most sizes."""
-        return float(np.median([cell.unseen for cell in self.cells.values()]))
+        return median(cell.unseen for cell in self.cells.values())
 
 
 class ClassReference:
