@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_nccl_tests import install, starts
 
+from fake_nccl_tests import install, starts
 from rankmuster.bench.nccl_tests import NcclTestsMissing, run_nccl_tests
 from rankmuster.bench.nccl_tests_series import series_of
 from rankmuster.model.benchmark import BenchmarkRun, Operation, Profile, RunState, Step
@@ -54,6 +54,7 @@ def test_what_was_asked_for_is_what_the_tool_is_asked_for(tmp_path: Path) -> Non
     options = dict(zip(given[::2], given[1::2], strict=True))
     assert name == "all_reduce"
     assert options.pop("-J").endswith(".json")
+    assert int(options.pop("-T")) > 60  # later than the limit, for a hang that nobody is left to end
     assert options == {
         "-b": "1048576",
         "-e": "16777216",

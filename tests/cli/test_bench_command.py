@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,24 @@ def test_a_bad_run_is_a_result_with_a_status(
     )
     assert made.returncode == status, made.stderr.decode()
     assert words in made.stdout.decode()
+
+
+def test_a_command_that_is_ended_ends_what_it_started(tmp_path: Path) -> None:
+    folder = install(tmp_path / "bin", kind="hang")
+    kept = tmp_path / "kept"
+    command = [sys.executable, "-m", "rankmuster.cli.main", "bench", "run", "--nccl-tests", str(folder)]
+    process = subprocess.Popen([*command, "--keep", str(kept), "--gpus", "2"], stdout=subprocess.DEVNULL)
+    end = time.monotonic() + 60
+    said = ""
+    while "child" not in said and time.monotonic() < end:
+        time.sleep(0.1)
+        said = "".join(path.read_text() for path in kept.glob("*.txt"))
+    child = int(said.split("child ")[1].split()[0])
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 130
+    while Path(f"/proc/{child}").exists() and "Z" not in Path(f"/proc/{child}/stat").read_text().split()[2]:
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_what_cannot_be_measured_says_what_to_do(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from rankmuster.evidence.nccl_tests_merge import WORST_FIRST
 from rankmuster.model.benchmark import BenchmarkRun, RunState
 
 MOST_JSON = 256 << 20
+LATER_SECONDS = 60
 LAST_LINE = 160
 """Characters of the last printed line that a reason quotes."""
 
@@ -46,6 +47,9 @@ def run_once(
 ) -> BenchmarkRun:
     """The run of one process, never an exception for what the process does."""
     extra = ["-J", str(place.json)] if "-J" in binary.options else []
+    if "-T" in binary.options:
+        # should this program be killed before it can end the other: a hang then ends by itself
+        extra += ["-T", str(int(seconds) + LATER_SECONDS)]
     command = [*launcher, str(binary.path), *options, *extra]
     ended = run_bounded(
         command,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.cli.as_ctrl_c import as_ctrl_c
 from rankmuster.cli.bench_output import BenchFormat, deliver_runs
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import say
@@ -96,7 +97,7 @@ def run(
     found: list[BenchmarkRun] = []
     for number in range(1, runs + 1):
         own = keep / f"run-{number:0{len(str(runs))}d}" if keep is not None and runs > 1 else keep
-        with doing(f"run {number} of {profile.name}"):
+        with doing(f"run {number} of {profile.name}"), as_ctrl_c():
             found.append(_measured(tool, profile, gpus, given, folder, python, limit, own, choices))
         if runs > 1:
             say(f"run {number} of {runs}: {found[-1].state.value}")
