@@ -94,12 +94,11 @@ def _columns(
             column = one.cells.get(cell)
             if column is None:
                 continue
-            measured = 1.0 / column.time_us if lane.regime is Regime.LATENCY else column.busbw
-            values[place[column.run]] = measured
+            values[place[column.run]] = column.time_us if lane.regime is Regime.LATENCY else column.busbw
             if column.rank_spread_percent is not None:
                 spread[place[column.run]] = column.rank_spread_percent
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(np.where(values > 0, values, np.nan))
+            logs = np.log(np.where(values > 0, values, np.nan)) * (-1 if lane.regime is Regime.LATENCY else 1)
         known = np.isfinite(logs)
         if known.any():
             logs = logs - np.median(logs[known])
