@@ -16,6 +16,8 @@ from rankmuster.model.node_path import GpuPath, Matrix, NicPath, NodePath
 from rankmuster.model.unknown import Unknown
 
 KIND = "m"
+MOST_NAMES = 512
+"""GPUs and NICs of one matrix, as its reader takes them; every pair is an edge."""
 _LINKED = re.compile(r"NV(\d{1,3})")
 
 
@@ -28,6 +30,9 @@ def matrix_graph(path: NodePath, unknowns: Unknowns) -> NodeGraph:
     gpus: tuple[GpuPath, ...] = unknowns.known("GPUs", path.gpus, ())
     nics = _in_matrix(matrix, carrying(unknowns.known("NICs", path.nics, ())), unknowns)
     names = [f"GPU{gpu.index}" for gpu in gpus] + [label for label, _ in nics]
+    if len(names) > MOST_NAMES:
+        unknowns.add("the matrix", f"it has {len(names):,} rows, more than {MOST_NAMES}")
+        return NodeGraph(Graph((), {}), (), ())
     labels = [f"GPU {unknowns.known(f'GPU {gpu.index} model', gpu.model, '')}" for gpu in gpus]
     used = tuple(nic for _, nic in nics)
     labels += [f"NIC {model_of(nic, unknowns)}, {ports_of(nic, used, unknowns)}" for nic in used]
