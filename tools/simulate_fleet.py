@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import pathlib
 import re
+import sys
 import time
 import zlib
 from typing import Any
@@ -38,7 +39,11 @@ def simulate(seed: int, scale: float, processes: int) -> dict[str, Any]:
     tasks = [(place, zlib.crc32(f"{seed}/{place}".encode()), scale) for place in range(len(asked))]
     started = time.monotonic()
     with multiprocessing.Pool(processes) as pool:
-        rows = pool.map(_ask, tasks, chunksize=1)
+        rows = []
+        for row in pool.imap(_ask, tasks):
+            rows.append(row)
+            print(f"\r{len(rows)} of {len(tasks)} rows", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
     studies: dict[str, list[dict[str, Any]]] = {}
     for question, row in zip(asked, rows, strict=True):
         studies.setdefault(question.study, []).append(row)

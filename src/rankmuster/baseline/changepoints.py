@@ -104,11 +104,12 @@ def _of_group(history: ClassHistory, levels: Levels, settings: ChangeSettings, g
     if levels.group.regime is not Regime.PLATEAU and len(pairs) < NODES_PER_STRETCH * count:
         rules = replace(rules, least=max(rules.least, FEW_NODES_LEAST))
     steps = find_steps(series, rules, alpha)
+    # Runs are in order of time: a segment is a range of them.
+    bounds = [0, *(_first_run(levels.level, unit, step) for step in steps), len(unit)]
+    position = np.arange(len(unit))
     found = []
-    for position, step in enumerate(steps):
-        start = 0 if position == 0 else steps[position - 1].at
-        end = count if position + 1 == len(steps) else steps[position + 1].at
-        before, after = (unit >= start) & (unit < step.at), (unit >= step.at) & (unit < end)
+    for step, (start, at, end) in zip(steps, zip(bounds, bounds[1:], bounds[2:], strict=False), strict=False):
+        before, after = (position >= start) & (position < at), (position >= at) & (position < end)
         borne = _borne(levels.level, node, before, after, step, alpha)
         if borne is not None:
             found.append(_describe(history, levels, time, before, after, step, *borne))
@@ -122,6 +123,14 @@ def _units(time: Floats) -> Ints:
         if unit.max() + 1 >= STRETCHES_MIN:
             return unit
     return np.arange(len(time))
+
+
+def _first_run(level: Floats, unit: Ints, step: Step) -> int:
+    """The first run at the new level: a change does not wait for the end of a stretch."""
+    near = np.flatnonzero((unit >= step.at - 1) & (unit <= step.at))
+    old, new = np.abs(level[near] - step.before), np.abs(level[near] - step.after)
+    cost = np.concatenate(([0.0], np.cumsum(old))) + np.concatenate((np.cumsum(new[::-1])[::-1], [0.0]))
+    return int(near[0]) + int(np.argmin(cost))
 
 
 def _borne(
