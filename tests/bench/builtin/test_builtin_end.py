@@ -87,6 +87,8 @@ def test_the_first_failure_comes_first() -> None:
     run = conclude(said, Ended(dead={0: "was killed by signal 6 (abort)", 1: "ended with status 1"}), RUN)
     assert run.state is RunState.ERROR
     assert run.reason.index("NcclFailed") < run.reason.index("signal 6")
+    killed = conclude(said, Ended(dead={0: "was killed by signal 9"}, killed=frozenset({0})), RUN)
+    assert killed.reason.index("signal 9") < killed.reason.index("NcclFailed")
 
 
 @pytest.mark.parametrize("said", [(start(0), start(1), PLAN), (start(0), start(1), PLAN, ROW), (start(0),)])

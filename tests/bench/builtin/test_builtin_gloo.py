@@ -124,7 +124,7 @@ def test_a_rank_that_dies_is_named() -> None:
     with during(lambda pids: os.kill(pids[1], signal.SIGKILL)):
         run = measured(LONG)
     assert run.state is RunState.ERROR
-    assert "rank 1 was killed by signal 9" in run.reason
+    assert run.reason.startswith("rank 1 was killed by signal 9")
     assert all_gone()
 
 

@@ -106,8 +106,14 @@ def test_words_of_ranks_survive_a_launcher() -> None:
 
 @pytest.mark.parametrize(
     "junk",
-    [b"@rankmuster-bench 0 0 5/2 |{}|\n", b"@rankmuster-bench 0 0 0/1 |[1]|\n", b"@rankmuster-bench 0 0 0/1 {}\n"]
-    + [b"@rankmuster-bench 0 0 0/1 |{|\n", b"\xff\x00@rankmuster-bench\n", b"x" * 1_000_000],
+    [
+        b"@rankmuster-bench 0 0 5/2 |{}|\n",
+        b"@rankmuster-bench 0 0 0/1 |[1]|\n",
+        b"@rankmuster-bench 0 0 0/1 {}\n",
+        b"@rankmuster-bench 0 0 0/1 |{|\n",
+        b"\xff\x00@rankmuster-bench\n",
+        b"x" * 1_000_000,
+    ],
 )
 def test_damaged_lines_cost_themselves(junk: bytes) -> None:
     listener = Listener()

@@ -27,13 +27,15 @@ MOST_WARNINGS = 3
 class Ended:
     """`limit_s`: the time limit, where it was what ended the run. `dead`: rank -> how its process ended, with its last
     words. `stopped`: rank -> what /proc said of it while it did not come. `launcher`: what came of the launcher, where
-    that was not well. `silent_nodes`: nodes of which no rank was heard."""
+    that was not well. `silent_nodes`: nodes of which no rank was heard. `killed`: of `dead`, those by a
+    signal that is no after-effect of another rank's end."""
 
     limit_s: float | None = None
     dead: Mapping[int, str] = field(default_factory=dict)
     stopped: Mapping[int, str] = field(default_factory=dict)
     launcher: str = ""
     silent_nodes: tuple[str, ...] = ()
+    killed: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +93,10 @@ def _state(
         return RunState.HUNG, _joined(_hung(heard, ended, run.ranks), _failures(heard, ended))
     failed = _failures(heard, ended)
     if failed:
-        return RunState.ERROR, _joined(failed, ended.launcher)
+        silent = _unfinished(heard, run.ranks) if ended.launcher else ""
+        return RunState.ERROR, _joined(silent, failed, ended.launcher)
     if ended.launcher:
-        return RunState.ERROR, _joined(ended.launcher, _unfinished(heard, run.ranks))
+        return RunState.ERROR, _joined(_unfinished(heard, run.ranks), ended.launcher)
     if heard.cells is None or len(rows) < len(heard.cells) or not _all_done(heard, run.ranks):
         planned = "an unknown number" if heard.cells is None else str(len(heard.cells))
         what = f"ended after {len(rows)} of {planned} measurements, without saying why"
@@ -141,16 +144,19 @@ def _hung(heard: Heard, ended: Ended, ranks: int) -> str:
 
 
 def _failures(heard: Heard, ended: Ended) -> str:
-    """The first failure first: those after it are often only its consequence."""
-    parts = []
-    for number in heard.failures[:MOST_NAMED]:
+    """Who was killed, then the failures in their order: those after the first are often only its consequence."""
+    parts = [_died(heard, ended, number) for number in sorted(ended.killed)]
+    for number in heard.failures:
         rank = heard.ranks[number]
         parts.append(f"rank {number} ({rank.host}) failed in {heard.place(rank)}: {rank.failed}")
-    for number, how in sorted(ended.dead.items()):
-        if number not in heard.failures and len(parts) < MOST_NAMED:
-            rank = heard.ranks.get(number, RankHeard())
-            parts.append(f"rank {number} {how} in {heard.place(rank)}" if rank.host else f"rank {number} {how}")
-    return "; ".join(parts)
+    others = sorted(set(ended.dead) - ended.killed - set(heard.failures))
+    parts += [_died(heard, ended, number) for number in others]
+    return "; ".join(parts[:MOST_NAMED])
+
+
+def _died(heard: Heard, ended: Ended, number: int) -> str:
+    rank = heard.ranks.get(number, RankHeard())
+    return f"rank {number} {ended.dead[number]}" + (f" in {heard.place(rank)}" if rank.host else "")
 
 
 def _unfinished(heard: Heard, ranks: int) -> str:
@@ -158,9 +164,9 @@ def _unfinished(heard: Heard, ranks: int) -> str:
     parts: list[str] = []
     for number in range(ranks):
         rank = heard.ranks.get(number, RankHeard())
-        if not rank.done and len(parts) < MOST_NAMED:
-            parts.append(f"rank {number} ({rank.host or 'host unknown'}): {heard.place(rank)}")
-    return f"last heard of {'; '.join(parts)}" if parts else ""
+        if not rank.done and rank.failed is None and len(parts) < MOST_NAMED:
+            parts.append(f"rank {number} ({rank.host or 'host unknown'}) in {heard.place(rank)}")
+    return f"without a last word: {'; '.join(parts)}" if parts else ""
 
 
 def slow_gpus(heard: Heard) -> list[str]:

@@ -18,7 +18,8 @@ from rankmuster.evidence.nccl_tests_environment import kept
 from rankmuster.model.benchmark import BenchmarkRun, Profile
 
 MARGIN = 10.0
-"""Seconds beyond the time limit after which a rank ends itself: nobody may be left who could reach it."""
+"""Seconds beyond the time limit after which a rank ends itself, and the launcher its ranks: nobody may be left here who
+could."""
 
 LAUNCHERS_OWN = ("SLURM_", "OMPI_", "PMIX_", "PRTE_", "MUNGE_", "SSH_", "KUBE")
 """Prefixes of what launchers need of this process's environment, besides what any program does."""
@@ -120,7 +121,7 @@ def job_over_nodes(
         environment=tuple(sorted(environment.items())),
     )
     program = (python, "-m", "rankmuster.bench.builtin", *orders.arguments())
-    return Job(program, nodes, ranks_per_node, time_limit_s, tuple(FIXED.items()), address, port)
+    return Job(program, nodes, ranks_per_node, time_limit_s + MARGIN, tuple(FIXED.items()), address, port)
 
 
 def launching(here: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -28,6 +29,9 @@ GRACE = 5.0
 
 MARGIN = 10.0
 """Seconds beyond the time limit after which a rank ends itself, if nobody is left to end it."""
+
+KILLED = (-signal.SIGKILL, -signal.SIGSEGV, -signal.SIGBUS)
+"""Ends that are no after-effect of another rank's: SIGABRT and SIGTERM are."""
 
 CHOICES_SECONDS = 120.0
 """The most that the start for NCCL's choices may take: importing torch and connecting takes 5 to 20 s, the calls less
@@ -123,8 +127,10 @@ class _Job:
                     until = deadline.within(GRACE)
             stopped = {} if ranks.over else ranks.stopped()
             hung = not ranks.over and deadline.passed
-            dead = {number: _how(code, ranks.last_words(number)) for number, code in ranks.ended().items() if code}
-            return heard, Ended(limit_s if hung else None, dead, stopped), ranks.command
+            codes = {number: code for number, code in ranks.ended().items() if code}
+            dead = {number: _how(code, ranks.last_words(number)) for number, code in codes.items()}
+            killed = frozenset(number for number, code in codes.items() if code in KILLED)
+            return heard, Ended(limit_s if hung else None, dead, stopped, killed=killed), ranks.command
 
 
 def _how(code: int, words: str) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from rankmuster.bench.builtin.nodes import launching
+from rankmuster.bench.builtin.nodes import MARGIN, launching
 from rankmuster.bench.launch.job import CannotLaunch, Job, Launcher
 from rankmuster.bench.nccl_tests import run_nccl_tests
 from rankmuster.model.benchmark import BenchmarkRun, Profile
@@ -32,7 +32,7 @@ def nccl_tests_over_nodes(
     Raises CannotLaunch and NcclTestsMissing.
     """
     base = os.environ if here is None else here
-    job = Job((), nodes, ranks_per_node, time_limit_s, tuple(sorted(environment.items())), mpi=True)
+    job = Job((), nodes, ranks_per_node, time_limit_s + MARGIN, tuple(sorted(environment.items())), mpi=True)
     commands = launcher.commands(job)
     if len(commands) != 1:
         raise CannotLaunch(f"{launcher.name} starts each node by itself, which nccl-tests cannot do")
