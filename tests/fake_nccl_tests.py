@@ -50,10 +50,15 @@ sizes = [least]
 while sizes[-1] < most:
     sizes.append(sizes[-1] * int(option["-f"]) if "-f" in option else sizes[-1] + int(option["-i"]))
 sizes = [size // (16 * ranks) * 16 * ranks for size in sizes]
+reduced = behaviour.get("memory", most)
+sizes = [size for size in sizes if size <= reduced]
+option["-d"] = behaviour.get("dtype", option["-d"])
 step = "%s(factor)" % option["-f"] if "-f" in option else "%s(bytes)" % option["-i"]
 settings = "# nThread 1 nGpus %d minBytes %d maxBytes %d step: %s warmup iters: %s iters: %s agg iters: 1 " % (
     ranks, least, most, step, option["-w"], option["-n"])
 settings += "validation: 1 graph: %s" % option.get("-G", 0)
+if reduced < most:
+    settings += "\\n# Reducing maxBytes to %d due to memory limitation" % reduced
 text = output(operation, ranks=ranks, sizes=sizes, dtype=option["-d"], timed="-I" in option, settings=settings,
               wrong=behaviour.get("wrong", "0"), inside="N/A" if operation in ("alltoall", "sendrecv") else None)
 if "NCCL_DEBUG_FILE" in os.environ:

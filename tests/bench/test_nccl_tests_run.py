@@ -225,6 +225,18 @@ def test_wrong_values_and_a_bad_status_are_believed(tmp_path: Path) -> None:
     assert "ended with status 3" in found.reason
 
 
+def test_what_was_asked_for_and_not_measured_is_no_complete_run(tmp_path: Path) -> None:
+    found = run(install(tmp_path / "memory", memory=4 * MIB))
+    assert found.state is RunState.INCOMPLETE
+    assert "did not measure 16 MiB" in found.reason
+    assert "left room for 4194304 bytes" in found.reason
+    assert len(found.measurements) == 2
+    found = run(install(tmp_path / "type", dtype="float"))
+    assert found.state is RunState.ERROR
+    assert "measured float where bfloat16 was asked for" in found.reason
+    assert found.measurements == ()
+
+
 def test_programs_are_found_where_they_may_be(tmp_path: Path) -> None:
     build = install(tmp_path / "nccl-tests" / "build")
     path = os.environ["PATH"]

@@ -19,6 +19,7 @@ from rankmuster.evidence.nccl_tests_environment import kept
 from rankmuster.evidence.nccl_tests_merge import merged
 from rankmuster.evidence.nccl_tests_sizes import ALIGNMENT
 from rankmuster.model.benchmark import BenchmarkRun, Profile, RunState, Step
+from rankmuster.report.size_words import size_words
 
 __all__ = ["PASSED", "NcclTestsMissing", "run_nccl_tests"]
 
@@ -32,6 +33,8 @@ MOST_LOG = 64 << 20
 
 CHOICE_SECONDS = 120.0
 """Of the short process that logs NCCL's choices, at most: it does one iteration of each size."""
+
+MOST_NAMED = 8
 
 LEAST_SECONDS = 1.0
 """With less left of the time limit no further process is started."""
@@ -198,7 +201,9 @@ def _as_asked(run: BenchmarkRun, part: _Part, ranks: int) -> BenchmarkRun:
     """The measurements of the placement that was asked for, under the sizes that were.
 
     nccl-tests measures both placements, and rounds a size down to what the ranks share evenly in 16 bytes: one
-    profile has the same cells on three GPUs as on eight.
+    profile has the same cells on three GPUs as on eight. What was asked for and not measured makes the run incomplete
+    (a GPU whose memory others hold is measured up to less), and another type an error (a build without bfloat16
+    measures float instead, and says so in a line).
     """
     asked = []
     for one in run.measurements:
@@ -209,7 +214,22 @@ def _as_asked(run: BenchmarkRun, part: _Part, ranks: int) -> BenchmarkRun:
             one.cell.size_bytes,
         )
         asked.append(replace(one, cell=replace(one.cell, size_bytes=size)))
-    return replace(run, measurements=tuple(asked))
+    run = replace(run, measurements=tuple(asked))
+    if run.state is not RunState.COMPLETE:
+        return run
+    other = next((one.cell.dtype for one in asked if one.cell.dtype != part.step.dtype), None)
+    if other is not None:
+        said = f"it measured {other} where {part.step.dtype} was asked for, which this build does not know"
+        return replace(run, state=RunState.ERROR, reason=_and(run.reason, said), measurements=())
+    missing = sorted(set(part.series.sizes) - {one.cell.size_bytes for one in asked})
+    if missing:
+        named = ", ".join(size_words(size) for size in missing[:MOST_NAMED])
+        return replace(run, state=RunState.INCOMPLETE, reason=_and(run.reason, f"it did not measure {named}"))
+    return run
+
+
+def _and(reason: str, more: str) -> str:
+    return f"{reason}; {more}" if reason else more
 
 
 def _used(runs: Sequence[BenchmarkRun]) -> tuple[str, ...] | None:
@@ -221,7 +241,7 @@ def _used(runs: Sequence[BenchmarkRun]) -> tuple[str, ...] | None:
 def _contended(run: BenchmarkRun, found: Contention) -> BenchmarkRun:
     """Foreign work spoils a run that is otherwise complete; that nobody could look is said."""
     state = RunState.CONTENDED if found.found and run.state is RunState.COMPLETE else run.state
-    return replace(run, state=state, reason="; ".join(part for part in (run.reason, found.reason) if part))
+    return replace(run, state=state, reason=_and(run.reason, found.reason) if found.reason else run.reason)
 
 
 def _not_begun(runs: Sequence[BenchmarkRun], part: _Part, limit: float) -> BenchmarkRun:
