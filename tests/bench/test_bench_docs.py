@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,14 @@ PAGE = (Path(__file__).parents[2] / "docs" / "bench.md").read_text(encoding="utf
 OWN = ("run", "read", "profiles", "profile")
 
 
-def options() -> list[tuple[str, str]]:
-    commands = get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
+
+
+def options(names: Iterable[str] = OWN) -> list[tuple[str, str]]:
     return [
         (name, option)
-        for name in OWN
-        for parameter in commands[name].params
+        for name in names
+        for parameter in COMMANDS[name].params
         for option in (*parameter.opts, *parameter.secondary_opts)
         if option.startswith("-")
     ]
@@ -36,7 +39,7 @@ def test_every_option_is_there(command: str, option: str) -> None:
 
 
 def test_no_option_is_there_that_does_not_exist() -> None:
-    known = {option for _, option in options()} | {"--tag-output", "--label"}
+    known = {option for _, option in options(COMMANDS)} | {"--tag-output", "--label"}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= known
 
 
