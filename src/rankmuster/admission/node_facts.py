@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,15 +50,18 @@ class KernelLog:
     whole: bool
 
 
-def kernel_log(machine: Machine, boot: float) -> KernelLog | Unknown:
-    """From /dev/kmsg, else dmesg, else the journal. `boot`: unix seconds at which the uptime was 0."""
+def kernel_log(
+    machine: Machine, boot: float, commands: Sequence[tuple[str, ...]] = DEFAULT_COMMANDS
+) -> KernelLog | Unknown:
+    """From /dev/kmsg, else dmesg, else the journal. `boot`: unix seconds at which the uptime was 0. `commands`: asked
+    in turn where /dev/kmsg gives nothing."""
     path = machine.dev / "kmsg"
     found = kmsg.read(path, Deadline.after(KERNEL_SECONDS), KERNEL_BYTES)
     if found.lines:
         whole = not found.cut and not found.lost and found.lines[0][0] < BOOT_SECONDS * _MICROS
         return KernelLog(kmsg.as_text(found, machine.hostname, boot), whole)
     stories = [f"{path} gives nothing"]
-    for command in DEFAULT_COMMANDS:
+    for command in commands:
         program = find_program(command[0])
         if program is None:
             continue

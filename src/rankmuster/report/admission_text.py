@@ -25,6 +25,7 @@ from rankmuster.report.admission_words import (
 )
 from rankmuster.report.inert import plain
 from rankmuster.report.paper import Paper
+from rankmuster.report.theme import Look
 from rankmuster.report.words import clock, span
 
 MOST_REASONS = 12
@@ -32,6 +33,9 @@ MOST_REASONS = 12
 
 MOST_NOTE = 300
 """Characters of one note shown: why a hash is unknown may name a dozen facts."""
+
+NARROW = 72
+"""Columns below which there is no room for words beside the columns."""
 
 STATE_ROOM = 8
 NAME_ROOM = 16
@@ -83,16 +87,12 @@ def _regimes(paper: Paper, record: AdmissionRecord) -> None:
     if not record.judgements:
         return
     paper.heading("Regimes")
-    room = min(max(len(regime_words(judged)) for judged in record.judgements), max(paper.width // 2, 20))
+    room = max(len(regime_words(judged)) for judged in record.judgements)
     for judged in record.judgements:
         look = STANDINGS[judged.standing]
-        head = (
-            (Text(f"  {look.terminal_sign}", style=look.terminal), 3),
-            (paper.text(regime_words(judged)), room),
-            (Text(look.word, style=look.terminal), 10),
-        )
-        words = level_words(judged) or plain(judged.reason)
-        paper.entry(head, paper.text(words))
+        name = regime_words(judged)
+        words = paper.text(level_words(judged) or judged.reason)
+        _row(paper, look, (paper.text(name), room), (Text(look.word, style=look.terminal), 10), words)
 
 
 def _checks(paper: Paper, record: AdmissionRecord) -> None:
@@ -102,28 +102,34 @@ def _checks(paper: Paper, record: AdmissionRecord) -> None:
         if not checks:
             continue
         passed = [check for check in checks if check.state is CheckState.PASS]
+        shown = [check for check in checks if check.state is not CheckState.PASS and check.name != "regime"]
+        if not passed and not shown:
+            continue
         paper.heading(title)
-        for check in checks:
-            if check.state is not CheckState.PASS and check.name != "regime":
-                _check(paper, check)
+        for check in shown:
+            _check(paper, check)
         if passed:
             look = STATES[CheckState.PASS]
             names = ", ".join(dict.fromkeys(check.name for check in passed))
-            paper.entry(
-                ((Text(f"  {look.terminal_sign}", style=look.terminal), 3), (Text(look.word, style=look.terminal), 8)),
-                paper.text(names),
-            )
+            _row(paper, look, (Text(look.word, style=look.terminal), STATE_ROOM), paper.text(names))
 
 
 def _check(paper: Paper, check: Check) -> None:
     look = STATES[check.state]
-    paper.entry(
-        (
-            (Text(f"  {look.terminal_sign}", style=look.terminal), 3),
-            (Text(look.word, style=look.terminal), STATE_ROOM),
-            (paper.text(check.name), NAME_ROOM),
-        ),
-        paper.text(f"{check.subject}: {check.statement}" if check.subject != "the node" else check.statement),
-    )
+    said = check.statement if check.subject == "the node" else f"{check.subject}: {check.statement}"
+    state = (Text(look.word, style=look.terminal), STATE_ROOM)
+    _row(paper, look, state, (paper.text(check.name), NAME_ROOM), paper.text(said))
     if check.advice:
-        paper.line(paper.text(f"-> {check.advice}", "dim"), indent=4 + STATE_ROOM + 1)
+        indent = 4 + STATE_ROOM + 1 if paper.width >= NARROW else 4
+        paper.line(paper.text(f"-> {check.advice}", "dim"), indent=indent)
+
+
+def _row(paper: Paper, look: Look, *cells: tuple[Text, int] | Text) -> None:
+    """Columns and then words; on a narrow screen one after the other, since words beside columns have no room."""
+    columns = [cell for cell in cells if isinstance(cell, tuple)]
+    words = [cell for cell in cells if isinstance(cell, Text)]
+    if paper.width < NARROW:
+        paper.item(look.terminal_sign, *(text for text, _ in columns), *words, style=look.terminal)
+        return
+    head = (Text(f"  {look.terminal_sign}", style=look.terminal), 3)
+    paper.entry((head, *columns), Text(" ").join(words))
