@@ -17,7 +17,7 @@ from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.history import CellHistory, ClassHistory
 from rankmuster.model.unknown import Unknown
 
-VALUES = st.sampled_from([float("nan"), 0.0, -1.0, 1e-300, 1e300, 1.0, 100.0, 101.0, 99.0, 50.0])
+VALUES = st.sampled_from([float("nan"), 0.0, -1.0, 1e-100, 1e100, 1.0, 100.0, 101.0, 99.0, 50.0])
 TIMES = st.sampled_from([START, START + 1, START + DAY, START + 2 * DAY, START + 30 * DAY, 0.0, 1e12])
 
 

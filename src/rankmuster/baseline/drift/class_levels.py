@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -62,13 +63,15 @@ def scope_of(point: ChangePoint) -> DriftScope:
 
 def change_of(point: ChangePoint) -> float | None:
     """Relative change of the level; None where one side is unknown."""
-    if not point.before or point.after is None:
+    if point.before is None or point.after is None or not point.before > 0:
         return None
-    return point.after / point.before - 1.0
+    found = point.after / point.before - 1.0
+    return found if math.isfinite(found) else None
 
 
 def _finding(point: ChangePoint) -> DriftFinding:
     change = change_of(point)
+    level = "at another level" if change is None else percent(change)
     regime = None if point.cell is None else regime_of(point.cell.size_bytes)
     what = "all of it" if point.cell is None else f"{point.cell.operation.value} of {point.cell.size_bytes:,} bytes"
     return DriftFinding(
@@ -77,7 +80,7 @@ def _finding(point: ChangePoint) -> DriftFinding:
         class_hash=point.class_hash,
         nodes=(),
         statement=(
-            f"class {short(point.class_hash)} as a whole is {percent(change or 0.0)} "
+            f"class {short(point.class_hash)} as a whole is {level} "
             f"since {day(point.at)}, seen on {many(point.nodes)}: {what}" + f", profile {point.profile}"
         ),
         effect=(FASTER if (change or 0.0) >= 0 else STOP if scope_of(point) is DriftScope.SYSTEMATIC else TEST)

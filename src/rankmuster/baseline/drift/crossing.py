@@ -8,7 +8,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from rankmuster.baseline.drift.lanes import Lane, Runs
+from rankmuster.baseline.drift.lanes import Lane, Runs, relative
 from rankmuster.baseline.drift.noise import noise_of, robust_sd
 from rankmuster.baseline.drift.settings import LEAST_RUNS_AFTER, LEAST_RUNS_BEFORE, DriftSettings
 from rankmuster.baseline.thresholds import MEDIAN_VARIANCE
@@ -98,16 +98,16 @@ def _crossing(
     moved = [
         name
         for name, value, variance in zip(names, shifts, variances, strict=True)
-        if value * shift > 0 and abs(math.expm1(value)) >= least / 2 and abs(value) > 2 * math.sqrt(variance)
+        if value * shift > 0 and abs(relative(value)) >= least / 2 and abs(value) > 2 * math.sqrt(variance)
     ]
-    relative = math.expm1(shift)
-    counts = abs(relative) >= least and abs(z) >= bound and (len(names) >= settings.least_nodes or all(enough))
+    change = relative(shift)
+    counts = abs(change) >= least and abs(z) >= bound and (len(names) >= settings.least_nodes or all(enough))
     return Crossing(
         before=runs.classes[classes[0]],
         after=runs.classes[classes[1]],
         lane=lane,
         nodes=tuple(names),
-        shift=relative,
+        shift=change,
         since=min(since),
         z=z,
         moved=tuple(moved),

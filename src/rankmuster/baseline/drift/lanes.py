@@ -7,6 +7,7 @@ so that runs with some other sizes compare.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,15 @@ def lane_words(lane: Lane) -> str:
     """`all_reduce at plateau sizes, from a CUDA graph`."""
     more = (", from a CUDA graph" if lane.graph else "") + (", in place" if lane.in_place else "")
     return f"{lane.operation.value} at {lane.regime.value} sizes{more}"
+
+
+MOST_LOG = 50.0
+"""Beyond it a ratio is no measurement, and an exponential may be no number."""
+
+
+def relative(log: float) -> float:
+    """The logarithm of a ratio as a relative change: -0.1 is a tenth slower."""
+    return math.expm1(min(max(log, -MOST_LOG), MOST_LOG))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

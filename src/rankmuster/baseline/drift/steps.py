@@ -10,7 +10,7 @@ from enum import Enum
 import numpy as np
 
 from rankmuster.baseline.drift.chance import at_least
-from rankmuster.baseline.drift.lanes import Lane, Runs
+from rankmuster.baseline.drift.lanes import Lane, Runs, relative
 from rankmuster.baseline.drift.lineage import Lineages
 from rankmuster.baseline.drift.noise import robust_sd
 from rankmuster.baseline.drift.settings import DAY, LEAST_RUNS_AFTER, LEAST_RUNS_BEFORE, DriftSettings
@@ -118,13 +118,13 @@ def _loss(runs: Runs, rows: Ints, step: NodeStep, share: float, settings: DriftS
     classes = (runs.classes[runs.class_[rows[first - 1]]], runs.classes[runs.class_[rows[first]]])
     # against all that was before: a node that came back from a bad week has not drifted
     moved, slope = float(np.median(level[first:]) - np.median(level[:first])), None
-    change = math.expm1(moved)
+    change = relative(moved)
     if change * step.change <= 0 or _showing(level[first:] - np.median(level[:first]), moved) < LEAST_RUNS_AFTER:
         return None
     if classes[0] == classes[1]:
         slope = _creep(time, level, first)
         if slope is not None:
-            change = math.expm1(math.log1p(slope) * (time[-1] - time[0]) / WEEK)
+            change = relative(math.log1p(slope) * (time[-1] - time[0]) / WEEK)
     if abs(change) < settings.least_change[lane.regime] or _a_mode(runs, lane, rows, first, share):
         return None
     return Loss(
@@ -193,7 +193,7 @@ def _creeping(runs: Runs, rows: Ints, lane: Lane, share: float, settings: DriftS
         y = np.clip(y, start + slope * x - OUTLIER_SPREADS * noise, start + slope * x + OUTLIER_SPREADS * noise)
     spread = max(float(np.std(rest, ddof=2)), RULES[lane.regime].unit_sd * PRIOR_SHARE)
     error = spread / math.sqrt(float(np.sum((x - x.mean()) ** 2)))
-    change = math.expm1(float(slope) * float(x[-1]))
+    change = relative(float(slope) * float(x[-1]))
     p_value = 2 * upper_tail(abs(float(slope)) / error, min(float(len(rows) - 2), TAIL_DOF))
     if p_value > share or abs(change) < settings.least_change[lane.regime]:
         return []
@@ -207,7 +207,7 @@ def _creeping(runs: Runs, rows: Ints, lane: Lane, share: float, settings: DriftS
             since=float(runs.time[rows[0]]),
             classes=(class_hash, class_hash),
             shape=Shape.CREEP,
-            per_week=math.expm1(float(slope)),
+            per_week=relative(float(slope)),
             runs=(middle, len(rows) - middle),
             p_value=p_value,
         )
@@ -229,4 +229,4 @@ def _creep(time: Floats, level: Floats, first: int) -> float | None:
     # absolute residuals: one bad run must not decide between the two
     if np.sum(np.abs(y - line)) >= np.sum(np.abs(y - step)):
         return None
-    return math.expm1(float(slope))
+    return relative(float(slope))
