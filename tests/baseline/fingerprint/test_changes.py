@@ -186,6 +186,18 @@ def test_what_is_known_on_one_side_alone_is_undecided() -> None:
     assert not undecided(only("driver"))
 
 
+def test_where_no_variable_could_be_read_none_is_called_unset() -> None:
+    found = changes(BASE, fingerprint_of(replace(hgx(), nccl_settings=Unknown("permission denied"))))
+    assert [change.part for change in found] == ["settings/NCCL_*"]
+    assert (found[0].before, found[0].after) == ("read", "unknown (permission denied)")
+
+
+def test_what_the_class_is_not_of_stands_last_where_it_is_unknown() -> None:
+    path = MUTATIONS["driver unknown"](gpu(MUTATIONS["gpu swapped"](hgx()), 0, vbios=Unknown("not told")))
+    found = [change.part for change in changes(BASE, fingerprint_of(path))]
+    assert found == ["driver", "gpus/2/uuid", "gpus/0/vbios"]
+
+
 def test_a_roce_address_at_another_index_is_told() -> None:
     path = pcie_box()
     moved = port(path, "mlx5_0", gids=((1, "fe80::1", "RoCE v2"), (5, "::ffff:10.0.0.1", "RoCE v2")))
@@ -215,9 +227,21 @@ def test_ncclss_other_choices_are_told_where_it_ran_on_both_sides() -> None:
 
 
 def test_another_profile_is_not_compared_with() -> None:
-    (found,) = changes(BASE, fingerprint_of(hgx(), profile_key="tp8-decode@0123456789ab"))
+    decode, prefill = (fingerprint_of(hgx(), profile_key=f"tp8-{name}@0123456789ab") for name in ("decode", "prefill"))
+    (found,) = changes(decode, prefill)
     assert not found.applies
     assert found.regenerate == (PROFILE,)
+    (found,) = changes(BASE, decode)
+    assert found.applies
+    assert found.regenerate == ()
+
+
+def test_facts_that_one_side_alone_tells_are_no_change() -> None:
+    more = gpu(hgx(), 0, facts={"Persistence Mode": "Enabled", "ECC Errors / Volatile": "3"})
+    assert changes(BASE, fingerprint_of(more)) == ()
+    other = gpu(hgx(), 0, facts={"Persistence Mode": "Disabled", "ECC Errors / Volatile": "7"})
+    (found,) = changes(fingerprint_of(more), fingerprint_of(other))
+    assert found.part == "gpus/0/facts/Persistence Mode"
 
 
 def test_a_vm_and_a_whole_machine_differ_without_nonsense() -> None:

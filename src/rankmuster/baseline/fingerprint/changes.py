@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rankmuster.baseline.fingerprint.effects import ADMISSION, BASELINE, KNOWN, Difference, Rule, Weight
+from rankmuster.baseline.fingerprint.effects import ADMISSION, BASELINE, KNOWN, PROFILE, Difference, Rule, Weight
 from rankmuster.baseline.fingerprint.leaves import Leaf, leaves_of
 from rankmuster.baseline.fingerprint.machine import without_who
 from rankmuster.baseline.fingerprint.rules_gpus import RULES as GPU_RULES
@@ -12,6 +12,7 @@ from rankmuster.baseline.fingerprint.rules_nccl import RULES as NCCL_RULES
 from rankmuster.baseline.fingerprint.rules_network import RULES as NETWORK_RULES
 from rankmuster.baseline.fingerprint.rules_pcie import RULES as PCIE_RULES
 from rankmuster.baseline.fingerprint.rules_software import RULES as SOFTWARE_RULES
+from rankmuster.baseline.fingerprint.settings import NCCL_UNKNOWN
 from rankmuster.model.fingerprint import Change, Fingerprint
 from rankmuster.model.ranks_text import rank_ranges
 from rankmuster.model.unknown import Unknown
@@ -26,8 +27,11 @@ _MOST_NAMED = 4
 """Parts that a change names when several changed alike; the rest are counted."""
 
 _SYS = "settings/sys.complete"
+_NCCL = f"settings/{NCCL_UNKNOWN}"
 _FOLLOW_FROM_SYS = ("topologyHash", "nicOrder", "settings/acs")
 """Not told of where the PCI tree was read on one side alone: they follow from that."""
+
+_PARTS = ("gpus", "nics", "pci")
 
 _REST = Rule("*", Weight.NOTE, "", "no effect on NCCL is known")
 
@@ -73,7 +77,7 @@ def _differences(
     unread = {path for leaves in (one, other) for path, value in leaves.items() if isinstance(value, Unknown)}
     for path in dict.fromkeys([*one, *other]):
         difference = Difference(path, one.get(path), other.get(path), before, after)
-        if _parents(path) & unread or (path.startswith("bridges/") and "pci" in unread):
+        if _wholes(path) & unread:
             continue  # the part as a whole is unknown on a side, which is said of that part
         if path.startswith("nccl_view/") and (difference.before is None or difference.after is None):
             continue  # a benchmark ran on one side alone, or measured another size
@@ -97,22 +101,32 @@ def _following(one: dict[str, Leaf], other: dict[str, Leaf]) -> tuple[str, ...]:
     return (*_FOLLOW_FROM_SYS, "pci" if known else _SYS)
 
 
-def _parents(path: str) -> set[str]:
+def _wholes(path: str) -> set[str]:
+    """What the path is a part of."""
     parts = path.split("/")
-    return {"/".join(parts[:number]) for number in range(1, len(parts))}
+    found = {"/".join(parts[:number]) for number in range(1, len(parts))}
+    if path.startswith("bridges/"):
+        found.add("pci")
+    if path.startswith(("settings/NCCL_", "nccl_settings/")):
+        found.add(_NCCL)
+    return found - {path}
 
 
 def _said_elsewhere(path: str, one: dict[str, Leaf], other: dict[str, Leaf]) -> bool:
     """Whether a fact is absent on a side because the device is, which is said of the device as a whole."""
     if path.startswith("container/") or (path.count("/") > 1 and path.startswith(("bridges/", "matrices/"))):
         return True
+    if "/facts/" in path:
+        return True  # an older driver, or a text, tells fewer
     whole = "/".join(path.split("/")[:2])
     return whole != path and (whole in one) is not (whole in other)
 
 
 def _weight(member: tuple[Difference, Rule]) -> Weight:
     difference, rule = member
-    return Weight.UNKNOWN if difference.undecided and not rule.of_unknown else rule.weight
+    if not difference.undecided or rule.of_unknown:
+        return rule.weight
+    return Weight.UNKNOWN if difference.of_class or difference.path in _PARTS else Weight.NOTE
 
 
 def _change(members: list[tuple[Difference, Rule]], same_class: bool) -> Change:
@@ -123,7 +137,7 @@ def _change(members: list[tuple[Difference, Rule]], same_class: bool) -> Change:
         again = (KNOWN,) if difference.of_class else ()
     else:
         effect, again = rule.words(difference), rule.regenerate
-    keeps = difference.path != "ncclTestProfile" and (same_class or not (difference.of_class or BASELINE in again))
+    keeps = PROFILE not in again and (same_class or not (difference.of_class or BASELINE in again))
     if keeps:  # what the class hash is not over leaves the baseline standing
         again = tuple(what for what in again if what != BASELINE) or ((ADMISSION,) if again else ())
     return Change(

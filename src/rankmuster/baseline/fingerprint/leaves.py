@@ -14,6 +14,7 @@ from rankmuster.baseline.fingerprint.leaves_gpus import gpu_leaves
 from rankmuster.baseline.fingerprint.leaves_network import nic_leaves
 from rankmuster.baseline.fingerprint.leaves_pci import bridge_leaves
 from rankmuster.baseline.fingerprint.setting_names import changes_choices
+from rankmuster.baseline.fingerprint.settings import NCCL_UNKNOWN
 from rankmuster.model.fingerprint import Fingerprint, NetworkDevice
 from rankmuster.model.unknown import Unknown
 
@@ -46,6 +47,7 @@ def leaves_of(fingerprint: Fingerprint) -> dict[str, Leaf]:
     """Every fact by its path. Never raises: what a file holds of another shape is passed over."""
     found: dict[str, Leaf] = {path: _field(getattr(fingerprint, name)) for path, name in CLASS_FIELDS.items()}
     found["ncclTestProfile"] = fingerprint.nccl_test_profile
+    found |= {f"settings/{NCCL_UNKNOWN}": READ}
     found |= {f"settings/{name}": value for name, value in fingerprint.settings.items()}
     made = fingerprint.made_from
     for name in ("gpus", "nics", "pci"):

@@ -16,7 +16,7 @@ STEADY_FACTS = (
     "Fabric / State",
     "Fabric / Status",
     "Persistence Mode",
-    "GPU Virtualization Mode",
+    "GPU Virtualization Mode / Virtualization",
     "FB Memory Usage / Total",
 )
 """Of what `nvidia-smi -q` says; the rest counts errors, which admission looks at, and differs at every look."""

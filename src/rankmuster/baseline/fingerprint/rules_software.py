@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rankmuster.baseline.fingerprint.effects import ADMISSION, BASELINE, DUMPS, PROFILE, Rule, Weight
+from rankmuster.model.fingerprint import NONE
 
 RULES = (
     Rule(
@@ -103,6 +104,13 @@ RULES = (
     ),
     Rule(
         "ncclTestProfile",
+        Weight.NOTE,
+        "a benchmark belongs to one of them alone",
+        "docs/fingerprint.md: ncclTestProfile",
+        when=lambda d: NONE in (d.before, d.after),
+    ),
+    Rule(
+        "ncclTestProfile",
         Weight.CLASS,
         "another profile was measured: other operations and sizes, not to be compared",
         "the history is by class and profile",
@@ -111,7 +119,7 @@ RULES = (
     Rule(
         "machine",
         Weight.NODE,
-        "another machine: what the class measured applies to it, its own admission does not",
+        "another machine: results of one class serve both, the admission of one does not",
         "GPU UUIDs and NIC GUIDs, none in common",
         (ADMISSION,),
     ),
