@@ -42,7 +42,7 @@ def test_where_nvml_shows_no_process_this_is_said_and_utilisation_counts() -> No
     idle = judge({0: Seen(ONE, set(), [set(), set()], set())}, [5], None)
     assert not idle.found
     assert "shows no processes" in idle.reason
-    busy = judge({0: Seen(ONE, set(), [set()], set(), busy=100.0)}, [5], None)
+    busy = judge({0: Seen(ONE, set(), [set()], set(), load_after=100.0)}, [5], None)
     assert busy.found
     assert "GPU 0 was 100 % busy while the benchmark did not run" in busy.reason
 

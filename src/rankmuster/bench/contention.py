@@ -21,14 +21,15 @@ BUSY_PERCENT = 10.0
 runs kernels of its own (DCGM's profiling does not) has single percents."""
 
 INTERVAL = 0.5  # seconds between two samples of a GPU; NVML's utilisation is over the last 1/6 to 1 s
-FIRST_SECONDS = 5.0
-"""The most that is waited for the first sample of all GPUs: NVML takes 1 to 3 s to start on a node of eight."""
+FIRST_SECONDS = 6.0
+"""The most that is waited for the first sample of all GPUs, and for them to be idle: NVML takes 1 to 3 s to start on a
+node of eight, and what ended a second ago (an earlier run) is still in its figures."""
 
 QUIET_SECONDS = 1.5
 """From the last own process's end to the last look: then utilisation no longer holds the benchmark's own work."""
 
 LASTING_SECONDS = 4.0
-"""The most that is waited for own processes to vanish from NVML's list."""
+"""The most that is waited for own processes to vanish from NVML's list, and their work from its utilisation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +60,19 @@ class Contention:
 
 @dataclass
 class Seen:
-    """One GPU. `before`, `after`: pids when no own process was there; `during`: each sample's. None: none was taken."""
+    """One GPU. `before`, `after`: pids when no own process was there, as seen last; `during`: each sample's. None: none
+    was taken. `load_before`, `load_after`: utilisation in percent, as seen last."""
 
     identity: frozenset[str] = frozenset()  # UUID and bus id, normalised
     before: set[int] | None = None
     during: list[set[int]] = field(default_factory=list)
     after: set[int] | None = None
-    busy: float = 0.0  # percent, the most before and after
-    listed: bool = False  # whether NVML gave a list of processes at all
+    load_before: float = 0.0
+    load_after: float = 0.0
+
+    @property
+    def busy(self) -> float:
+        return max(self.load_before, self.load_after)
 
 
 def judge(seen: Mapping[int, Seen], own: Collection[int], used: Sequence[str] | None) -> Contention:
@@ -143,7 +149,8 @@ class ContentionWatch:
         deadline = Deadline.after(FIRST_SECONDS, self._clock)
         while not deadline.passed and not self._unusable and not self._session.ended:
             self._listen(deadline)
-            if self._count is not None and len(self._fresh) >= self._count:
+            quiet = not any(gpu.before or gpu.load_before >= BUSY_PERCENT for gpu in self._seen.values())
+            if self._count is not None and len(self._fresh) >= self._count and quiet:
                 break
         self._enter("during")
 
@@ -169,7 +176,7 @@ class ContentionWatch:
         deadline = Deadline.after(LASTING_SECONDS, self._clock)
         while not deadline.passed and not self._session.ended:
             self._listen(deadline)
-            lasting = any(gpu.after and gpu.after & self._own for gpu in self._seen.values())
+            lasting = any(gpu.after or gpu.load_after >= BUSY_PERCENT for gpu in self._seen.values())
             if len(self._fresh) >= (self._count or 0) and not lasting:
                 break
         self.close()
@@ -209,16 +216,13 @@ class ContentionWatch:
         return self._seen.setdefault(int(line["gpu"]), Seen())
 
     def _sample(self, gpu: Seen, line: Mapping[str, Any]) -> None:
-        listed = line.get("pids")
+        listed, load = line.get("pids"), line.get("sm_util_percent")
         pids = {int(pid) for pid in listed} if isinstance(listed, list) else set()
-        gpu.listed = gpu.listed or isinstance(listed, list)
-        if self._phase == "during":
-            gpu.during.append(pids)
-            return
-        load = line.get("sm_util_percent")
-        if isinstance(load, (int, float)):
-            gpu.busy = max(gpu.busy, float(load))
+        percent = float(load) if isinstance(load, (int, float)) else 0.0
+        # The newest counts before and after: what ended a moment ago leaves the figures a moment later.
         if self._phase == "before":
-            gpu.before = (gpu.before or set()) | pids
+            gpu.before, gpu.load_before = pids, percent
+        elif self._phase == "after":
+            gpu.after, gpu.load_after = pids, percent
         else:
-            gpu.after = pids  # the newest: own processes vanish from the list a moment after their end
+            gpu.during.append(pids)

@@ -87,7 +87,7 @@ def pairs(
     ] = "python3",
     backend: Annotated[
         str | None,
-        typer.Option("--backend", metavar="NAME", help="nccl, torch-nccl or gloo; nccl where there are GPUs."),
+        typer.Option("--backend", metavar="NAME", help="nccl, torch-nccl or gloo; nccl without it."),
     ] = None,
     variables: Annotated[
         list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="A variable for the ranks; may repeat.")

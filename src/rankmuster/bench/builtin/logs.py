@@ -43,8 +43,11 @@ def telling(folder: str, pid: int) -> list[str]:
     found: dict[str, None] = {}
     ways: set[str] = set()
     for path in sorted(Path(folder).glob(f"nccl.*.{pid}.log")):
-        with path.open("rb") as file:
-            text = file.read(MOST_READ).decode("utf-8", "replace")
+        try:
+            with path.open("rb") as file:
+                text = file.read(MOST_READ).decode("utf-8", "replace")
+        except OSError:
+            continue
         for line in text.splitlines():
             via = _VIA.search(line)
             if via is not None:

@@ -14,6 +14,7 @@ from rankmuster.bench.builtin.conclude import Ended, Run, conclude
 from rankmuster.bench.builtin.environment import stripped
 from rankmuster.bench.builtin.heard import Heard
 from rankmuster.bench.builtin.layout import ELEMENT_BYTES
+from rankmuster.bench.builtin.logs import telling
 from rankmuster.bench.builtin.orders import BACKENDS, Orders
 from rankmuster.bench.builtin.processes import LocalRanks
 from rankmuster.bench.contention import Contention, ContentionWatch
@@ -56,7 +57,7 @@ def run_builtin(
     `gpus`: ranks; None: as the profile says, or all GPUs that CUDA shows. `environment`: variables for the ranks
     besides the few that any program needs, which are taken from `here` (None: this process's). `time_limit_s`: of
     everything; then every rank is killed and the run HUNG. `python`: an interpreter that has torch; None: this one.
-    `backend`: "nccl", "torch-nccl" or "gloo"; None: nccl where there is a GPU. `keep`: a folder for NCCL's logs, its
+    `backend`: "nccl" (None is the same), "torch-nccl" or "gloo". `keep`: a folder for NCCL's logs, its
     dumps of topology and graphs and the ranks' output, made where missing. `choices`: whether ranks are started a
     second time, briefly, to log what NCCL chooses.
 
@@ -127,6 +128,9 @@ class _Job:
                     until = deadline.within(GRACE)
             stopped = {} if ranks.over else ranks.stopped()
             hung = not ranks.over and deadline.passed
+            for rank in heard.ranks.values():
+                if not rank.lines and rank.pid is not None:  # one that could not bring them along
+                    rank.lines = telling(str(self._folder), rank.pid)
             codes = {number: code for number, code in ranks.ended().items() if code}
             dead = {number: _how(code, ranks.last_words(number)) for number, code in codes.items()}
             killed = frozenset(number for number, code in codes.items() if code in KILLED)

@@ -90,7 +90,10 @@ def _work(orders: Orders, place: Place, speaker: Speaker, folder: str) -> None:
     else:
         store = tcp_store(os.environ, place.rank, seconds)
     control = Control(lazy.dist().PrefixStore("rankmuster", store), place.rank, place.ranks)
-    backend = orders.backend or ("nccl" if torch.cuda.is_available() else "gloo")
+    backend = orders.backend or "nccl"
+    if backend != "gloo" and not torch.cuda.is_available():
+        # Never gloo instead: a node whose GPUs are out of reach would pass with figures of its CPU.
+        raise RuntimeError(f"torch {torch.__version__} sees no GPU here (built for CUDA {torch.version.cuda})")
     from rankmuster.bench.builtin.setup import set_up  # after torch's import, which may take a minute
 
     ready = set_up(backend, control, place, store, speaker, seconds)
