@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import pathlib
 import re
+import resource
 import sys
 import time
 import zlib
@@ -26,6 +27,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOUND = ROOT / "docs" / "measured" / "admission-statistics.json"
 PAGE = ROOT / "docs" / "measured.md"
 HEADING = "## Admission statistics"
+INTRODUCTION = """\
+`python tools/simulate_fleet.py` (seed {seed}; {cpu} s of one core): fleets of simulated nodes whose results go through
+the real judge (`docs/baseline-statistics.md`). Scatter between sizes and processes, and the two modes of small sizes,
+are fitted to eight healthy runs on four H200s; spreads of nodes (0.7 %), days (0.2 %) and sessions (0.4 %) are
+assumed, with Student's t of 5 degrees of freedom for tails, 1 % of the runs contended (of which a twentieth goes
+unnoticed) and 0.5 % errored. Each admission measures two operations of 16 sizes: six groups, four of which may
+refuse."""
 
 
 def _ask(task: tuple[int, int, float]) -> dict[str, Any]:
@@ -38,16 +46,25 @@ def simulate(seed: int, scale: float, processes: int) -> dict[str, Any]:
     asked = questions()
     tasks = [(place, zlib.crc32(f"{seed}/{place}".encode()), scale) for place in range(len(asked))]
     started = time.monotonic()
+    rows = []
     with multiprocessing.Pool(processes) as pool:
-        rows = []
         for row in pool.imap(_ask, tasks):
             rows.append(row)
             print(f"\r{len(rows)} of {len(tasks)} rows", end="", file=sys.stderr, flush=True)
+        pool.close()
+        pool.join()
     print(file=sys.stderr)
     studies: dict[str, list[dict[str, Any]]] = {}
     for question, row in zip(asked, rows, strict=True):
         studies.setdefault(question.study, []).append(row)
-    return {"seed": seed, "scale": scale, "seconds": round(time.monotonic() - started), "studies": studies}
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "seed": seed,
+        "scale": scale,
+        "seconds": round(time.monotonic() - started),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime),
+        "studies": studies,
+    }
 
 
 def _table(head: list[str], rows: list[list[Any]]) -> list[str]:
@@ -70,12 +87,7 @@ def section(found: dict[str, Any]) -> str:
     lines = [
         HEADING,
         "",
-        f"`python tools/simulate_fleet.py` (seed {found['seed']}, {found['seconds']} s): fleets of simulated nodes "
-        "whose results go through the real judge (`docs/baseline-statistics.md`). Scatter between sizes and processes, "
-        "and the two modes of small sizes, are fitted to eight healthy runs on four H200s; spreads of nodes (0.7 %), "
-        "days (0.2 %) and sessions (0.4 %) are assumed, with Student's t of 5 degrees of freedom for tails, 1 % of the "
-        "runs contended (of which a twentieth goes unnoticed) and 0.5 % errored. Each admission measures two "
-        "operations of 16 sizes: six groups, of which four may refuse.",
+        INTRODUCTION.format(seed=found["seed"], cpu=found["cpu_seconds"]),
         "",
         "### Healthy nodes",
         "",
@@ -200,11 +212,11 @@ def _elsewhere(row: dict[str, Any]) -> str:
 
 
 def write_page(text: str) -> None:
-    """Puts the section into docs/measured.md, in its old place or at the end."""
+    """Puts the section into docs/measured.md: in its old place, else where tools/write_measured.py has it."""
     page = PAGE.read_text()
-    old = re.search(rf"^{HEADING}\n.*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
-    page = f"{page[: old.start()]}{text}\n{page[old.end() :]}" if old else f"{page.rstrip()}\n\n{text}"
-    PAGE.write_text(page.rstrip() + "\n")
+    page = re.sub(rf"^{HEADING}\n.*?(?=^## |\Z)", "", page, flags=re.MULTILINE | re.DOTALL)
+    before, heading, after = page.partition("## Time and memory\n")
+    PAGE.write_text(f"{before.rstrip()}\n\n{text}\n{heading}{after}".rstrip() + "\n")
 
 
 def main() -> None:

@@ -102,15 +102,13 @@ def _visited(label: Ints, node: Ints) -> Ints:
 
     Such runs keep no mode of their own: they count to the next faster one, and are outliers there.
     """
+    of = np.unique(node, return_inverse=True)[1]
     while label.max(initial=0) > 0:
         slow = label == 0
-        residents, visitors = 0, 0
-        for one in np.unique(node[slow]):
-            mine = slow[node == one]
-            if len(mine) < 2:
-                continue
-            residents += bool(mine.all())
-            visitors += not mine.all()
+        seen, slow_runs = np.bincount(of), np.bincount(of, weights=slow)
+        several = (seen > 1) & (slow_runs > 0)
+        residents = int(np.sum(several & (slow_runs == seen)))
+        visitors = int(np.sum(several)) - residents
         if residents < RESIDENT_NODES or residents <= visitors:
             break
         label = np.maximum(label - 1, 0)

@@ -37,14 +37,14 @@ def _healthy() -> list[Question]:
     designs = [(n, n, 1.0) for n in (5, 7, 10, 20, 30, 100, 300, 1000)]
     designs += [(20, 4, 1.0), (30, 6, 1.0), (30, 1, 1.0), *((n, n, 2.0) for n in (5, 10, 30, 1000))]
     return [
-        Question("healthy", _admissions(Design(runs, nodes), HEALTHY, factor, count=20000 if runs == 30 else 8000))
+        Question("healthy", _admissions(Design(runs, nodes), HEALTHY, factor, count=10000 if runs == 30 else 5000))
         for runs, nodes, factor in designs
     ]
 
 
 def _found() -> list[Question]:
     return [
-        Question("found", _admissions(Design(30, nodes), _large(loss), factor, count=4000))
+        Question("found", _admissions(Design(30, nodes), _large(loss), factor, count=3000))
         for nodes, factor in ((30, 1.0), (6, 1.0), (1, 1.0), (30, 2.0))
         for loss in LOSSES
     ]
@@ -52,7 +52,7 @@ def _found() -> list[Question]:
 
 def _contaminated() -> list[Question]:
     return [
-        Question("contaminated", _admissions(Design(runs, runs, share, _large(own)), loss, 1.0, count=3000))
+        Question("contaminated", _admissions(Design(runs, runs, share, _large(own)), loss, 1.0, count=2000))
         for runs in (30, 100)
         for own in (0.10, 0.30)
         for share in (0.05, 0.10, 0.20)
@@ -169,7 +169,7 @@ def _changes() -> list[Question]:
 def _rollouts(what: str, of: str, runs: int, nodes: int, change: Rollout) -> Callable[[int, float], Row]:
     def ask(seed: int, scale: float) -> Row:
         rng, total = np.random.default_rng(seed), ChangeTally()
-        count = 400 if change is STEADY else 60
+        count = 300 if change is STEADY else 40
         for _ in range(max(3, round(count * scale))):
             total += rollout(Fleet(CALIBRATED, rng, nodes=nodes, days=30), change, runs=runs, nodes=nodes)
         return {"class": of, "runs": runs, "change": what, **_steps(total)}
@@ -185,7 +185,7 @@ def _nodes() -> list[Question]:
 def _drifts(loss: float, before: int, after: int) -> Callable[[int, float], Row]:
     def ask(seed: int, scale: float) -> Row:
         rng, total = np.random.default_rng(seed), ChangeTally()
-        for _ in range(max(5, round((1000 if loss == 0 else 200) * scale))):
+        for _ in range(max(5, round((500 if loss == 0 else 100) * scale))):
             fleet = Fleet(Noise(), rng, nodes=1, days=30)
             total += node_drift(fleet, _large(loss), before=before, after=after)
         return {"before": before, "after": after, "loss_percent": round(100 * loss, 2), **_steps(total)}
