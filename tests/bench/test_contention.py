@@ -38,6 +38,11 @@ def test_in_a_container_one_unknown_process_a_gpu_is_the_rank_itself() -> None:
     assert "one per GPU is its own" in found.reason
 
 
+def test_in_a_container_a_rank_that_is_slow_to_go_is_not_foreign() -> None:
+    assert not judge({0: Seen(ONE, set(), [{4000}], {4000})}, [5], None).found
+    assert judge({0: Seen(ONE, set(), [{4000}, {4000, 4001}], {4001})}, [5], None).found
+
+
 def test_where_nvml_shows_no_process_this_is_said_and_utilisation_counts() -> None:
     idle = judge({0: Seen(ONE, set(), [set(), set()], set())}, [5], None)
     assert not idle.found

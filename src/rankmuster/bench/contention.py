@@ -89,7 +89,8 @@ def judge(seen: Mapping[int, Seen], own: Collection[int], used: Sequence[str] | 
     foreign: set[tuple[int, int]] = set()
     seen_any = False
     for index, gpu in gpus.items():
-        others = ((gpu.before or set()) | (gpu.after or set())) - ours
+        lasting = (gpu.after or set()) - (set() if same_numbers else _likely_own(gpu))
+        others = ((gpu.before or set()) | lasting) - ours
         seen_any = seen_any or any(gpu.during)
         for pids in gpu.during:
             new = pids - others - ours
@@ -107,6 +108,13 @@ def judge(seen: Mapping[int, Seen], own: Collection[int], used: Sequence[str] | 
     elif not same_numbers and foreign:
         unknown = "the pids are the host's; of those seen only while the benchmark ran one per GPU is its own"
     return Contention(tuple(sorted(foreign)), busy, unknown)
+
+
+def _likely_own(gpu: Seen) -> set[int]:
+    """The one process that came with the benchmark, by another number: it may be a moment in going."""
+    came = [pids - (gpu.before or set()) for pids in gpu.during]
+    found = set().union(*came)
+    return found if len(found) == 1 else set()
 
 
 def normal(identity: str) -> str:
