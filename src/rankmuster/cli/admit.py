@@ -12,6 +12,7 @@ from rankmuster.cli.admit_pairs import pairs
 from rankmuster.cli.admit_sources import Asked, Tool, admitted, keep, live, opened_history, recorded
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver, say, write_stdout
+from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, ExitStatus, doing
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ def admit(
     given = _variables(variables or [])
     if kernel_log is not None and not kernel_log.is_file():
         raise CommandError(f"--kernel-log {kernel_log}: there is no such file")
+    with doing("loading the program"):
+        load_numpy()
     profile = _profile(profile_name)
     with opened_history(history, store) as opened:
         if files:
