@@ -1,4 +1,4 @@
-"""`rankmuster admit`, `admit pairs`, `admit verify`: answers, exit statuses, files, and what is refused with a reason."""
+"""`rankmuster admit`, `admit pairs` and `admit verify`: answers, exit statuses, files, and refusals with a reason."""
 
 from __future__ import annotations
 

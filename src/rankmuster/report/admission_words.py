@@ -89,7 +89,8 @@ def class_words(record: AdmissionRecord) -> str:
 def compared_words(record: AdmissionRecord) -> str:
     """With whom the node was compared."""
     if record.kinship == "floor":
-        return "a floor from the hardware's own limits"
+        given = record.settings.get("floor")
+        return f"the given floor, {given}" if given else "a floor from the hardware's own limits"
     if record.compared_with is None or record.kinship == "none":
         return "nothing"
     runs, nodes = record.history_runs, record.history_nodes
