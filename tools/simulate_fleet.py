@@ -2,6 +2,7 @@
 
     python tools/simulate_fleet.py                    # about 5 minutes on two cores
     python tools/simulate_fleet.py --scale 0.05       # a look, printed only
+    python tools/simulate_fleet.py --study latency    # one study anew, the other tables as they are
     python tools/simulate_fleet.py --tables-only      # the tables anew from docs/measured/admission-statistics.json
 
 Every row has a seed of its own from --seed and its place, so that it does not depend on how many processes work.
@@ -41,10 +42,10 @@ def _ask(task: tuple[int, int, float]) -> dict[str, Any]:
     return questions()[place].ask(seed, scale)
 
 
-def simulate(seed: int, scale: float, processes: int) -> dict[str, Any]:
-    """All studies: name -> rows."""
-    asked = questions()
-    tasks = [(place, zlib.crc32(f"{seed}/{place}".encode()), scale) for place in range(len(asked))]
+def simulate(seed: int, scale: float, processes: int, only: str | None) -> dict[str, Any]:
+    """All studies, or one: name -> rows."""
+    asked = [(place, question) for place, question in enumerate(questions()) if only in (None, question.study)]
+    tasks = [(place, zlib.crc32(f"{seed}/{place}".encode()), scale) for place, _ in asked]
     started = time.monotonic()
     rows = []
     with multiprocessing.Pool(processes) as pool:
@@ -55,7 +56,7 @@ def simulate(seed: int, scale: float, processes: int) -> dict[str, Any]:
         pool.join()
     print(file=sys.stderr)
     studies: dict[str, list[dict[str, Any]]] = {}
-    for question, row in zip(asked, rows, strict=True):
+    for (_, question), row in zip(asked, rows, strict=True):
         studies.setdefault(question.study, []).append(row)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
@@ -226,13 +227,18 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the admissions; other than 1 is printed only")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--tables-only", action="store_true")
+    parser.add_argument("--study", help="simulate one study anew (healthy, found, ...) and keep the other tables")
     given = parser.parse_args()
     if given.tables_only:
         write_page(section(json.loads(FOUND.read_text())))
         return
     # One thread each: numpy's own would fight over the cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    found = simulate(given.seed, given.scale, given.processes)
+    found = simulate(given.seed, given.scale, given.processes, given.study)
+    if given.study is not None:
+        kept = json.loads(FOUND.read_text())
+        found = {**found, "studies": {**kept["studies"], **found["studies"]}}
+        found = {**found, **{name: kept[name] + found[name] for name in ("seconds", "cpu_seconds")}}
     text = section(found)
     if given.scale == 1:
         FOUND.write_text(json.dumps(found, indent=1) + "\n")

@@ -12,7 +12,7 @@ from rankmuster.baseline.judge_words import below_words, level_words, method_wor
 from rankmuster.baseline.measured import Measured
 from rankmuster.baseline.reference import CellReference, GroupReference
 from rankmuster.baseline.regimes import Group
-from rankmuster.baseline.thresholds import SIZE_SHARE, JudgeSettings
+from rankmuster.baseline.thresholds import LATENCY_QUANTILE, SIZE_SHARE, JudgeSettings
 from rankmuster.model.hardware import Floats
 from rankmuster.model.judgement import CellJudgement, Regime, RegimeJudgement, Standing
 
@@ -44,8 +44,8 @@ def judge_group(
     references = [known.cells[found.cells[index]] for index in columns]
     score = -np.log(found.time_us[:, columns])
     away = _away(score, references)
-    # A latency is judged by the fastest of its processes: of two healthy modes each process has either.
-    pooled = _fastest(away) if latency else _median(away, axis=0)
+    # A latency is judged by the faster of its processes: of two healthy modes each process has either.
+    pooled = _faster(away) if latency else _median(away, axis=0)
     levels = _median(away, axis=1) - known.level.center
     level = float(np.nanmedian(pooled)) - known.level.center if latency else float(np.nanmedian(levels))
     shares = 1 - SIZE_SHARE, SIZE_SHARE / len(references)
@@ -138,9 +138,9 @@ def _median(values: Floats, axis: int) -> Floats:
     return result
 
 
-def _fastest(away: Floats) -> Floats:
-    result = np.where(np.isfinite(away), away, -np.inf).max(axis=0)
-    return np.where(np.isfinite(result), result, np.nan)
+def _faster(score: Floats) -> Floats:
+    """Lower quartile of times, of shape (cells,): the second fastest of five processes, the only one of one."""
+    return score[0] if len(score) == 1 else np.asarray(np.nanquantile(score, 1 - LATENCY_QUANTILE, axis=0))
 
 
 def _cells(
@@ -153,7 +153,7 @@ def _cells(
 ) -> tuple[CellJudgement, ...]:
     """Every cell that was measured; those without a history with their value alone."""
     judged = {index: at for at, index in enumerate(columns)}
-    values = _fastest(-found.time_us) * -1 if latency else _median(found.time_us, axis=0)
+    values = np.exp(-_faster(-np.log(found.time_us))) if latency else _median(found.time_us, axis=0)
     cells = []
     for index, cell in enumerate(found.cells):
         time_us = float(values[index])

@@ -69,7 +69,7 @@ def method_words(group: Group, known: GroupReference, processes: int, decided: b
     """The statistic with its parameters, so that a person can follow it."""
     level = known.level
     two_moded = sum(len(cell.modes.centers) > 1 for cell in known.cells.values())
-    pooled = "the fastest" if group.regime is Regime.LATENCY else "the median"
+    pooled = "the lower quartile" if group.regime is Regime.LATENCY else "the median"
     parts = [
         f"median over {len(known.cells)} sizes of ln(time / class), and each size alone",
         f"Student's t with {level.dof:.1f} degrees of freedom, predictive spread {100 * level.scale:.2f} %",
