@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from enum import Enum, IntEnum
 from pathlib import Path
@@ -10,22 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.cli import fingerprint_sources as sources
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver, say
 from rankmuster.cli.status import CommandError, doing
 from rankmuster.cli.verdict_output import color_wanted, printed
-from rankmuster.model.fingerprint import NONE
 
 if TYPE_CHECKING:
     from rankmuster.model.fingerprint import Fingerprint
-    from rankmuster.model.node_path import NodePath
 
 DEADLINE_SECONDS = 30.0
 """For everything that is read of this machine; a driver that hangs after a GPU fault costs no more. Eight healthy GPUs
 take two to three seconds."""
 MOST_DEADLINE = 600.0
-
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}\b")
 
 fingerprint_app = typer.Typer(
     help="What a node's communication path is made of: take a fingerprint, or compare two.",
@@ -107,11 +103,11 @@ def fingerprint(
     """
     if context.invoked_subcommand is not None:
         return FingerprintStatus.SAME
-    digest = _digest(image_digest)
-    served = _engine(engine)
-    key = _profile_key(profile)
+    digest = sources.digest(image_digest)
+    served = sources.engine(engine)
+    key = sources.profile_key(profile)
     _refuse_to_overwrite(output)
-    path = _live(host, pid, python, deadline) if source is None else _captured(source, host, pid, python)
+    path = sources.live(host, pid, python, deadline) if source is None else sources.captured(source, host, pid, python)
     software = path.software
     if digest is not None:
         software = replace(software, image_digest=digest)
@@ -161,81 +157,6 @@ def diff(
     if not found:
         return FingerprintStatus.SAME
     return FingerprintStatus.UNKNOWN if all(undecided(one) for one in found) else FingerprintStatus.DIFFERS
-
-
-def _live(host: str, pid: int | None, python: Path | None, deadline: float) -> NodePath:
-    if host:
-        raise CommandError("--host chooses a node of captured text; give it with --from")
-    with doing("reading this machine"):
-        import os
-        import time
-
-        from rankmuster.collect.fingerprint.take import take
-        from rankmuster.collect.machine import Machine
-
-        if python is not None and not python.exists():
-            raise CommandError(f"--python {python}: there is no such file")
-        return take(
-            Machine(),
-            deadline_s=deadline,
-            environ=dict(os.environ),
-            now=time.time,
-            python=python,
-            pid=pid,
-        )
-
-
-def _captured(source: str, host: str, pid: int | None, python: Path | None) -> NodePath:
-    if pid is not None or python is not None:
-        raise CommandError("--pid and --python are of this machine; leave them out with --from")
-    if not source:
-        raise CommandError("--from is empty (a variable that is not set?); name a file, a folder or a bundle")
-    from rankmuster.cli.reading import reading
-
-    path = Path(source)
-    with reading(f"what was captured in {path}", path):
-        from rankmuster.evidence.bundle import load
-        from rankmuster.evidence.node_path import NotOneNode, from_evidence
-        from rankmuster.evidence.node_path_readers import for_node_paths
-
-        evidence = load(path, readers=for_node_paths())
-        try:
-            observations = [one for kind in evidence.by_type.values() for one in kind]
-            return from_evidence(observations, host=host or None, problems=evidence.problems)
-        except NotOneNode as error:
-            raise CommandError(f"{path}: {error}") from error
-
-
-def _digest(given: str) -> str | None:
-    """None where nothing was given."""
-    if not given:
-        return None
-    found = _DIGEST.search(given)
-    if found is None and given != NONE:
-        raise CommandError(f"--image-digest {given[:100]}: give sha256: and 64 hex digits, or none")
-    return found.group() if found else NONE
-
-
-def _engine(given: str) -> tuple[str, str] | None:
-    """(name, version); None where nothing was given."""
-    if not given:
-        return None
-    name, _, version = given.partition("=")
-    if given != NONE and not (name and version):
-        raise CommandError(f"--engine {given[:100]}: give NAME=VERSION, such as vllm=0.15.1, or none")
-    return name, version or NONE
-
-
-def _profile_key(name: str) -> str | None:
-    if not name:
-        return None
-    with doing(f"looking for the profile {name}"):
-        from rankmuster.bench.profile_choice import NoProfile, chosen
-
-        try:
-            return chosen(name).key
-        except NoProfile as error:
-            raise CommandError(f"--profile {name}: {error}") from error
 
 
 def _written(found: Fingerprint, form: FingerprintFormat, color: bool) -> str:
