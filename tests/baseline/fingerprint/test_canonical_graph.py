@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -153,8 +152,6 @@ def test_what_was_made_to_take_for_ever_ends(monkeypatch: pytest.MonkeyPatch) ->
         canonical_form(undirected(["gpu"] * (canonical.MOST_VERTICES + 1), {}))
 
 
-def test_the_limit_is_reached_in_seconds() -> None:
-    started = time.monotonic()
+def test_a_cube_of_nine_dimensions_is_given_up() -> None:
     with pytest.raises(TooSymmetric):
         canonical_form(shuffled(cube(9), 1))
-    assert time.monotonic() - started < 30  # a bound on a busy machine, not a measurement

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 
 from baseline.fingerprint.build_path import gpu, h200_vm, hgx, links, near_matrix, pcie_box, without_sys
 from baseline.fingerprint.relabel import relabelled
+from rankmuster.baseline.fingerprint import canonical
 from rankmuster.baseline.fingerprint.topology import TopologySource, topology_of
 from rankmuster.model.node_path import GpuPath, Link, Matrix, NodePath, NvLink
 from rankmuster.model.unknown import Unknown
@@ -234,13 +234,11 @@ def wide() -> NodePath:
 @pytest.mark.parametrize(
     "path", [hgx(), wide(), rack(), without_sys(replace(rack(), matrices={"m": near_matrix(72, "NV18")}))]
 )
-def test_it_takes_less_than_50_milliseconds(path: NodePath) -> None:
-    best = 1.0
-    for _ in range(10):
-        started = time.perf_counter()
-        hash_of(path)
-        best = min(best, time.perf_counter() - started)
-    assert best < 0.05
+def test_real_nodes_take_a_small_part_of_the_work_that_is_allowed(
+    path: NodePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(canonical, "MOST_WORK", canonical.MOST_WORK // 30)  # milliseconds: benchmarks/fingerprint_bench
+    assert isinstance(hash_of(path), str)
 
 
 def test_it_does_not_depend_on_how_this_process_hashes_or_speaks() -> None:
