@@ -11,7 +11,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from baseline.fingerprint.build_path import h200_vm, hgx, near_matrix, without_sys
 from baseline.fingerprint.test_topology_hash import rack, wide
-
 from rankmuster.baseline.fingerprint.topology import topology_of
 
 NODES = {
