@@ -269,7 +269,7 @@ def test_steps_of_a_class_are_listed_and_marked_only_where_asked(run: Run, tmp_p
         assert history.changes() == ()
     status, _, err = run("--all", "--history", path, "--mark", *SINCE)
     assert status == 1
-    assert "marked change point" in err
+    assert "rankmuster history changes accept 1" in err
     with History.open(str(path)) as history:
         marked = history.changes()
     assert marked

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import replace
 from enum import Enum
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.cli.history_place import HistoryPlace, opened
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver, say, write_file
 from rankmuster.cli.status import CommandError, ExitStatus, doing
@@ -38,14 +38,7 @@ def drift(
     everybody: Annotated[
         bool, typer.Option("--all", help="Every node of which the history has a fingerprint.")
     ] = False,
-    history: Annotated[
-        str,
-        typer.Option(
-            "--history",
-            metavar="URL",
-            help="A file or postgresql:// URL; default: RANKMUSTER_HISTORY, then history.db in the state folder.",
-        ),
-    ] = "",
+    history: HistoryPlace = "",
     fingerprint: Annotated[
         Path | None,
         typer.Option(
@@ -124,29 +117,17 @@ def _name(host: str, found: Fingerprint | None) -> str:
 def _examined(
     url: str, host: str | None, found: Fingerprint | None, since: float | None, now: float, mark: bool
 ) -> DriftReport:
-    with doing("loading the program"):
-        try:
-            from rankmuster.store.errors import HistoryError
-            from rankmuster.store.history import History
-            from rankmuster.store.place import default_place
-        except ImportError as error:
-            raise CommandError(
-                f"the history needs packages that are not installed ({error}); pip install 'rankmuster[history]'"
-            ) from error
+    with opened(url, "comparing with the history") as store:
         from rankmuster.baseline.drift.examine import examine
         from rankmuster.baseline.drift.settings import DriftSettings
         from rankmuster.cli.drift_fleet import fleet_of
-    with doing("comparing with the history"):
-        try:
-            with History.open(url or default_place(os.environ), create=False) as opened:
-                fleet, refused = fleet_of(opened, host=host, live=found, since=since, now=now)
-                if not fleet.nodes:
-                    raise CommandError(_nobody(host, opened.name))
-                report = examine(fleet, DriftSettings(since=since))
-                report = replace(report, unknown=(*report.unknown, *refused))
-                return _marked(opened, report) if mark else report
-        except HistoryError as error:
-            raise CommandError(str(error)) from error
+
+        fleet, refused = fleet_of(store, host=host, live=found, since=since, now=now)
+        if not fleet.nodes:
+            raise CommandError(_nobody(host, store.name))
+        report = examine(fleet, DriftSettings(since=since))
+        report = replace(report, unknown=(*report.unknown, *refused))
+        return _marked(store, report) if mark else report
 
 
 def _nobody(host: str | None, name: str) -> str:
@@ -163,7 +144,10 @@ def _marked(history: History, report: DriftReport) -> DriftReport:
     for one in report.findings:
         if one.point is not None and one.point.id is None:
             point = history.put_change(one.point)
-            say(f"rankmuster: marked change point {point.id}, {point.state.value}: `rankmuster history` decides")
+            say(
+                f"rankmuster: change point {point.id} is marked, {point.state.value}; decide about it by "
+                f"`rankmuster history changes accept {point.id}` or `dismiss {point.id}`"
+            )
             one = replace(one, point=point)
         findings.append(one)
     return replace(report, findings=tuple(findings))

@@ -62,7 +62,7 @@ def live(host: str | None, instance: Instance) -> Fingerprint | None:
 
     Raises CommandError for options that are wrong, or that are of this machine's processes while `host` is not.
     """
-    from rankmuster.cli import fingerprint as taking
+    from rankmuster.cli import fingerprint_sources as sources
     from rankmuster.collect.machine import Machine
 
     if host is not None and host.split(".")[0] != Machine().hostname:
@@ -71,8 +71,8 @@ def live(host: str | None, instance: Instance) -> Fingerprint | None:
                 f"--pid, --python, --image-digest and --engine are of this machine, and --host is {host}"
             )
         return None
-    digest, engine = taking._digest(instance.image_digest), taking._engine(instance.engine)
-    path = taking._live("", instance.pid, instance.python, TAKE_SECONDS)
+    digest, engine = sources.digest(instance.image_digest), sources.engine(instance.engine)
+    path = sources.live("", instance.pid, instance.python, TAKE_SECONDS)
     software = path.software
     if digest is not None:
         software = replace(software, image_digest=digest)

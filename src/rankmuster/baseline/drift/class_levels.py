@@ -84,7 +84,8 @@ def _finding(point: ChangePoint) -> DriftFinding:
             f"since {day(point.at)}, seen on {many(point.nodes)}: {what}" + f", profile {point.profile}"
         ),
         effect=(FASTER if (change or 0.0) >= 0 else STOP if scope_of(point) is DriftScope.SYSTEMATIC else TEST)
-        + "; the baseline stays what it was until somebody accepts the new level (`--mark`, then `rankmuster history`)",
+        + "; the baseline stays what it was until somebody accepts the new level (`--mark`, then `rankmuster history "
+        "changes accept`)",
         size=change,
         since=point.at,
         point=point,
