@@ -201,6 +201,12 @@ def test_a_node_without_history_cannot_be_told(run: Run, healthy: Path, tmp_path
     assert "the history has no results of it" in " ".join(out.split())
 
 
+def test_this_machine_is_taken_live_and_no_past_of_it_is_said_to_be_missing(run: Run, healthy: Path) -> None:
+    status, out, _ = run("--history", healthy, "--image-digest", "none", "--engine", "none")
+    assert status == 2
+    assert "no fingerprint of it was stored before" in " ".join(out.split())
+
+
 def test_only_errored_runs_cannot_be_told_and_are_counted(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     with History.open(str(path)) as history:
