@@ -69,6 +69,14 @@ def test_healthy_nodes_need_one_round() -> None:
     assert rounds == 1
 
 
+def test_three_bad_nodes_of_64_need_three_rounds_at_most() -> None:
+    for seed in range(20):
+        bad = set(random.Random(seed).sample(names(64), 3))
+        said, rounds = play(names(64), of_nodes(bad))
+        assert set(said.of(NodeStanding.BAD)) == bad
+        assert rounds <= 3
+
+
 def test_of_two_nodes_nobody_can_tell_which() -> None:
     said, _ = play(names(2), of_nodes({"n01"}))
     assert said.of(NodeStanding.UNDECIDED) == ("n00", "n01")

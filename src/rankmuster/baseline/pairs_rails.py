@@ -1,7 +1,7 @@
 """Rails beside each other: which of a node's GPUs with its NIC is weak, where all together would hide it.
 
-Two nodes of eight 400 Gb/s NICs are bound by NVLink, not by the network: the sum of the NICs is twice what the ring
-over all GPUs can use, so that a NIC of half its speed, even a missing one, does not show. One GPU per node shows it.
+Two nodes of eight 400 Gb/s NICs are bound by NVLink, not by the network: their NICs could carry 750 GB/s of bus
+bandwidth and NVLink has 450, so that a NIC of half its speed does not show. One GPU per node shows it.
 """
 
 from __future__ import annotations

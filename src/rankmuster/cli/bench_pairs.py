@@ -173,11 +173,11 @@ def pairs(
                 port=port,
             )
         if plan_only:
-            with doing("planning the next round"), _launching():
+            with doing("planning the next round"), launching():
                 text = starter.plan(names, numbers, known, rules)
             deliver(text, output)
             return PairsStatus.GOOD
-        with doing(f"measuring pairs of {len(names)} nodes"), _launching():
+        with doing(f"measuring pairs of {len(names)} nodes"), launching():
             from rankmuster.bench.launch.pairs import measure_pairs
 
             known = measure_pairs(names, numbers, starter.run, _teller(save), rules, known=known)
@@ -207,7 +207,7 @@ def _numbers(chosen: Sequence[int], known: Sequence[PairResult]) -> list[int | N
 
 
 @contextmanager
-def _launching() -> Iterator[None]:
+def launching() -> Iterator[None]:
     from rankmuster.bench.launch.job import CannotLaunch
     from rankmuster.bench.nccl_tests_find import NcclTestsMissing
 

@@ -22,7 +22,8 @@ def heard(*said: tuple[int, str, dict[str, Any]]) -> Heard:
 
 
 def start(rank: int) -> tuple[int, str, dict[str, Any]]:
-    return rank, "started", {"host": f"node{rank}", "pid": 100 + rank, "ranks": 2, "launcher": "local"}
+    told = {"host": f"node{rank}", "pid": 100 + rank, "ranks": 2, "launcher": "local", "time": 1000.0 + rank}
+    return rank, "started", told
 
 
 def at(rank: int, cell: int, doing: str) -> tuple[int, str, dict[str, Any]]:

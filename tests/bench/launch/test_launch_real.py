@@ -20,8 +20,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from rankmuster.bench.builtin.frames import Listener
-from rankmuster.bench.builtin.heard import Heard
+from rankmuster.bench.builtin.from_output import read_output
 from rankmuster.bench.builtin.nodes import job_over_nodes, run_over_nodes
 from rankmuster.bench.launch.job import Launcher
 from rankmuster.bench.launch.mpirun import Mpirun
@@ -172,10 +171,9 @@ def test_sbatch_runs_the_script(slurm: Cluster, tmp_path: Path) -> None:
     script, output = tmp_path / "job.sh", tmp_path / "output.txt"
     script.write_text(Slurm().script(job))
     slurm.ask("sbatch", "--wait", f"--output={output}", str(script), seconds=PATIENCE)
-    heard = Heard()
-    heard.take(Listener().feed(output.read_bytes(), ended=True))
-    assert len(heard.rows) == 2
-    assert all(rank.done for rank in heard.ranks.values())
+    whole(read_output([output.read_bytes()], "the output"), 2)
+    cut = read_output([output.read_bytes()[:-2000]], "the output")
+    assert cut.state is RunState.INCOMPLETE
 
 
 def test_pairs_of_slurm_nodes(

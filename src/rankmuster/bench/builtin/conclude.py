@@ -44,7 +44,7 @@ class Run:
 
     source: str
     ranks: int
-    started_at: float
+    started_at: float | None
     environment: tuple[tuple[str, str], ...]
     command: tuple[str, ...]
 

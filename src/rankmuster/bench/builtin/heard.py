@@ -39,6 +39,7 @@ class Heard:
     failures: list[int] = field(default_factory=list)
     expected: int | None = None
     launcher: str | None = None
+    started_at: float | None = None  # unix seconds, of the first rank by its own host's clock
 
     def take(self, messages: Iterable[Message]) -> None:
         """What has the wrong form is passed over: it costs itself, and is missed in the end."""
@@ -54,6 +55,8 @@ class Heard:
             rank.host, rank.pid = str(values["host"]), int(values["pid"])
             self.expected = self.expected or int(values["ranks"])
             self.launcher = str(values["launcher"])
+            began = float(values["time"])
+            self.started_at = began if self.started_at is None else min(began, self.started_at)
         elif message.kind == "torch":
             rank.torch = str(values["version"])
             rank.doing = "starting torch's backend"

@@ -79,6 +79,7 @@ def _work(orders: Orders, place: Place, speaker: Speaker, folder: str) -> None:
         ranks=place.ranks,
         launcher=place.launcher,
         python=platform.python_version(),
+        time=round(time.time(), 3),
     )
     torch = lazy.torch()
 

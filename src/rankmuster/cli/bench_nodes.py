@@ -1,0 +1,166 @@
+"""`rankmuster bench nodes`: one profile, measured over several nodes together."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankmuster.cli.bench_output import BenchFormat, deliver_runs
+from rankmuster.cli.bench_pairs import FIRST_PORT, MOST_NODES, MOST_SECONDS, Tool, launching
+from rankmuster.cli.bench_pairs_given import LauncherName, launcher_of, names_of, profile_of, variables_of
+from rankmuster.cli.options import Debug, OutputFile
+from rankmuster.cli.output import deliver
+from rankmuster.cli.status import CommandError, doing
+
+if TYPE_CHECKING:
+    from rankmuster.model.benchmark import BenchmarkRun
+
+TIME_LIMIT_SECONDS = 900.0
+"""Of one run, by default: as of one node, and what a launcher and imports over a network file system take more."""
+
+
+def nodes(
+    names: Annotated[
+        str, typer.Option("--nodes", metavar="A,B,...", help="The nodes, by the names that the launcher knows.")
+    ] = "",
+    launcher: Annotated[LauncherName | None, typer.Option("--launcher", help="What starts ranks there.")] = None,
+    launcher_options: Annotated[
+        list[str] | None,
+        typer.Option("--launcher-option", metavar="OPTION", help="One more of the launcher's own; may repeat."),
+    ] = None,
+    remote: Annotated[
+        str | None,
+        typer.Option("--remote", metavar="COMMAND", help="torchrun: what starts a command on {node}; ssh without it."),
+    ] = None,
+    overlap: Annotated[
+        bool, typer.Option("--overlap", help="slurm: as a step of the allocation this runs in.")
+    ] = False,
+    gpus: Annotated[
+        int, typer.Option("--gpus-per-node", metavar="N", min=1, max=1024, help="Ranks on each node, one per GPU.")
+    ] = 8,
+    profile_name: Annotated[
+        str, typer.Option("--profile", metavar="NAME|FILE", help="What to measure; see `bench profiles`.")
+    ] = "links",
+    tool: Annotated[Tool, typer.Option("--tool", help="What measures on the nodes.")] = Tool.BUILT_IN,
+    python: Annotated[
+        str, typer.Option("--python", metavar="PATH", help="On the nodes: an interpreter with torch and this package.")
+    ] = "python3",
+    backend: Annotated[
+        str | None, typer.Option("--backend", metavar="NAME", help="nccl, torch-nccl or gloo; nccl without it.")
+    ] = None,
+    variables: Annotated[
+        list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="A variable for the ranks; may repeat.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option("--address", metavar="HOST", help="Where rank 0 is reached; the first node's name.")
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=1024, max=65000, help="Where rank 0 listens.")
+    ] = FIRST_PORT,
+    limit: Annotated[
+        float, typer.Option("--time-limit", metavar="SECONDS", min=1, max=MOST_SECONDS, help="Then all is ended.")
+    ] = TIME_LIMIT_SECONDS,
+    choices: Annotated[
+        bool, typer.Option("--choices/--no-choices", help="Ask, in a second short start, what NCCL chooses.")
+    ] = False,
+    results: Annotated[
+        list[Path] | None,
+        typer.Option("--results", metavar="FILE", help="Start nothing: outputs of such a run, one for each launcher."),
+    ] = None,
+    plan_only: Annotated[bool, typer.Option("--plan-only", help="Print the commands; start nothing.")] = False,
+    script: Annotated[bool, typer.Option("--script", help="slurm: print the job as a file for sbatch.")] = False,
+    form: Annotated[
+        BenchFormat, typer.Option("--format", help="terminal: tables; json: the schema, a run on each line.")
+    ] = BenchFormat.TERMINAL,
+    output: OutputFile = None,
+    debug: Debug = False,  # noqa: ARG001  # see options
+) -> int:
+    """Measure a profile over nodes together, and say how it ended, and which node did not start.
+
+    All GPUs of few nodes together may hide a weak NIC; `bench pairs` finds it.
+
+    Exit status: 0 the run is complete, 1 it is not (wrong values, incomplete, error, hung), 3 nothing could be started,
+    or bad usage.
+    """
+    if results:
+        with doing("reading outputs"):
+            found = _read(results)
+        return deliver_runs([found], form, output)
+    listed = names_of(names, "--nodes")
+    if launcher is None:
+        raise CommandError("give --launcher to measure, or --results of an output that was kept")
+    if not 1 <= len(listed) <= MOST_NODES:
+        raise CommandError(f"--nodes wants 1 to {MOST_NODES} nodes")
+    given = variables_of(variables or [])
+    with doing("choosing what to measure"):
+        profile = profile_of(profile_name)
+        made = launcher_of(launcher, launcher_options or [], remote, overlap, python)
+    with doing(f"measuring {profile.name} over {len(listed)} nodes"), launching():
+        from rankmuster.bench.builtin.nodes import job_over_nodes, run_over_nodes
+        from rankmuster.bench.launch.nccl_tests import nccl_tests_over_nodes
+        from rankmuster.bench.launch.slurm import Slurm
+
+        if plan_only or script:
+            if tool is Tool.NCCL_TESTS:
+                raise CommandError("--plan-only and --script are of the built-in benchmark")
+            job = job_over_nodes(
+                profile,
+                listed,
+                ranks_per_node=gpus,
+                environment=given,
+                time_limit_s=limit,
+                python=python,
+                backend=backend,
+                address=address,
+                port=port,
+            )
+            if script and not isinstance(made, Slurm):
+                raise CommandError("--script is slurm's")
+            text = made.script(job) if script and isinstance(made, Slurm) else ""
+            text = text or "".join(f"{shlex.join(command.argv)}\n" for command in made.commands(job))
+            deliver(text, output)
+            return 0
+        run: BenchmarkRun
+        if tool is Tool.NCCL_TESTS:
+            run = nccl_tests_over_nodes(
+                profile, listed, made, ranks_per_node=gpus, environment=given, time_limit_s=limit
+            )
+        else:
+            run = run_over_nodes(
+                profile,
+                listed,
+                made,
+                ranks_per_node=gpus,
+                environment=given,
+                time_limit_s=limit,
+                python=python,
+                backend=backend,
+                address=address,
+                port=port,
+                choices=choices,
+            )
+    return deliver_runs([run], form, output)
+
+
+def _read(files: list[Path]) -> BenchmarkRun:
+    from rankmuster.bench.builtin.from_output import read_output
+    from rankmuster.bench.read_file import MOST_BYTES
+
+    outputs = []
+    for path in files:
+        try:
+            if str(path) == "-":
+                outputs.append(sys.stdin.buffer.read(MOST_BYTES))
+                continue
+            with path.open("rb") as file:
+                outputs.append(file.read(MOST_BYTES))
+        except OSError as error:
+            raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
+    try:
+        return read_output(outputs, ", ".join(map(str, files)))
+    except ValueError as error:
+        raise CommandError(str(error)) from error
