@@ -178,3 +178,10 @@ def test_ranks_get_what_they_need_and_what_was_asked_for() -> None:
     assert made["LC_ALL"] == "C"
     assert "NCCL_PROTO" not in made
     assert "API_TOKEN" not in made
+
+
+def test_multicast_that_is_off_here_stays_off_unless_it_is_asked_for() -> None:
+    off = {"NCCL_NVLS_ENABLE": "0", "NVSHMEM_DISABLE_NVLS": "1"}
+    assert off.items() <= stripped(off, {}).items()
+    assert "NCCL_NVLS_ENABLE" not in stripped({"NCCL_NVLS_ENABLE": "1"}, {})
+    assert stripped(off, {"NCCL_NVLS_ENABLE": "1"})["NCCL_NVLS_ENABLE"] == "1"

@@ -10,6 +10,10 @@ NEEDED = (
 )
 """Taken from this process. No NCCL_*: what an instance runs with is asked for, and stands in the result."""
 
+SAFEGUARDS = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
+"""The exception: where NVLink multicast is turned off it stays off, unless asked for. It is turned off on hosts whose
+GPUs others share, since a fault in it can take all of them out of service: no benchmark may risk that by forgetting."""
+
 FIXED = {
     "LC_ALL": "C",
     "OMP_NUM_THREADS": "1",  # ranks share the host's cores; the CPU only launches
@@ -21,4 +25,9 @@ FIXED = {
 def stripped(here: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, str]:
     """The environment of a rank; what was asked for wins."""
     needed = {name: here[name] for name in NEEDED if name in here}
-    return {**needed, **FIXED, **asked}
+    return {**needed, **FIXED, **safeguards(here), **asked}
+
+
+def safeguards(here: Mapping[str, str]) -> dict[str, str]:
+    """Those that are set here."""
+    return {name: value for name, value in SAFEGUARDS.items() if here.get(name) == value}

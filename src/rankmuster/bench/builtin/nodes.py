@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from rankmuster.bench.builtin.conclude import Ended, Run, conclude
-from rankmuster.bench.builtin.environment import FIXED, NEEDED
+from rankmuster.bench.builtin.environment import FIXED, NEEDED, safeguards
 from rankmuster.bench.builtin.frames import Listener
 from rankmuster.bench.builtin.heard import Heard
 from rankmuster.bench.builtin.orders import Orders
@@ -47,6 +47,7 @@ def run_over_nodes(
     Raises CannotLaunch for what the launcher cannot do.
     """
     base = os.environ if here is None else here
+    environment = {**safeguards(base), **environment}
     deadline = Deadline.after(time_limit_s)
     started_at = now()
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from rankmuster.bench.builtin import lazy, logs
 from rankmuster.bench.builtin.control import Control, Place, file_store, place_of, tcp_store
+from rankmuster.bench.builtin.environment import safeguards
 from rankmuster.bench.builtin.frames import Speaker
 from rankmuster.bench.builtin.measure import Measurer, Planned, Taken, plan
 from rankmuster.bench.builtin.orders import Orders, parse
@@ -60,8 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _only(asked: tuple[tuple[str, str], ...]) -> None:
     """What the node or its launcher happens to set would be measured otherwise, and not stand in the result."""
+    kept = safeguards(os.environ)
     for name in [name for name in os.environ if name.startswith("NCCL_")]:
         del os.environ[name]
+    os.environ.update(kept)
     os.environ.update(asked)
 
 

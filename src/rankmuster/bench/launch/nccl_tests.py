@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from rankmuster.bench.builtin.environment import safeguards
 from rankmuster.bench.builtin.nodes import MARGIN, launching
 from rankmuster.bench.launch.job import CannotLaunch, Job, Launcher
 from rankmuster.bench.nccl_tests import run_nccl_tests
@@ -32,6 +33,7 @@ def nccl_tests_over_nodes(
     Raises CannotLaunch and NcclTestsMissing.
     """
     base = os.environ if here is None else here
+    environment = {**safeguards(base), **environment}
     job = Job((), nodes, ranks_per_node, time_limit_s + MARGIN, tuple(sorted(environment.items())), mpi=True)
     commands = launcher.commands(job)
     if len(commands) != 1:
