@@ -64,6 +64,13 @@ def test_nodes_that_slow_weeks_apart_are_single_nodes() -> None:
     assert not report.stop_rollout
 
 
+def test_a_few_that_creep_each_by_itself_are_single_nodes() -> None:
+    report = examine(fleet(60, days=40, speed=lambda node, day: 0.985 ** (day / 7) if node < 3 else 1.0))
+    found = [one for one in report.findings if one.kind is DriftKind.BANDWIDTH]
+    assert [one.scope for one in found] == [DriftScope.NODE] * 3
+    assert not report.stop_rollout
+
+
 def test_a_whole_class_that_slows_is_found_with_its_change_point_open() -> None:
     report = examine(fleet(12, speed=lambda _node, day: 0.92 if day >= 20 else 1.0))
     assert report.stop_rollout

@@ -8,9 +8,9 @@ from rankmuster.baseline.drift.attribute import attribute
 from rankmuster.baseline.drift.changed import NodeChanges
 from rankmuster.baseline.drift.crossing import Crossing
 from rankmuster.baseline.drift.lanes import lane_words
+from rankmuster.baseline.drift.loss import Loss
 from rankmuster.baseline.drift.loss_findings import STOP, Names
 from rankmuster.baseline.drift.settings import DriftSettings
-from rankmuster.baseline.drift.steps import Loss
 from rankmuster.baseline.drift.words import changed, day, many, percent, short, some
 from rankmuster.model.drift import DriftFinding, DriftKind, DriftScope
 from rankmuster.model.fingerprint import Change

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from rankmuster.baseline.drift.attribute import Attributes, attribute
 from rankmuster.baseline.drift.lanes import lane_words
+from rankmuster.baseline.drift.loss import Loss, Shape
 from rankmuster.baseline.drift.settings import DriftSettings
 from rankmuster.baseline.drift.spreads import Rise
-from rankmuster.baseline.drift.steps import Loss, Shape
 from rankmuster.baseline.drift.systematic import Together, together
 from rankmuster.baseline.drift.words import day, many, percent, some
 from rankmuster.model.drift import DriftFinding, DriftKind, DriftScope
@@ -57,7 +57,9 @@ def node_losses(
         groups.setdefault(key, {}).setdefault(names.of(loss.node), []).append(loss)
     for (class_hash, kind, slower), nodes in groups.items():
         starts = {name: min(one.since for one in of_node) for name, of_node in nodes.items()}
-        many_at_once = together(starts, measured.get(class_hash, len(nodes)), settings)
+        # what takes weeks is not at once: in as many weeks more nodes fall ill each by itself
+        span = max(one.span_s for of_node in nodes.values() for one in of_node)
+        many_at_once = together(starts, measured.get(class_hash, len(nodes)), settings, span_s=span)
         if many_at_once is not None:
             found.append(_many(class_hash, kind, slower, many_at_once, nodes, names, settings, profile))
         for name, of_node in nodes.items():

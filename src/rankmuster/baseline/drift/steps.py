@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 
 import numpy as np
 
 from rankmuster.baseline.drift.chance import at_least
+from rankmuster.baseline.drift.creep import PRIOR_SHARE, creeping, slope_rather_than_step
 from rankmuster.baseline.drift.lanes import Lane, Runs, relative
 from rankmuster.baseline.drift.lineage import Lineages
+from rankmuster.baseline.drift.loss import WEEK, Loss, Shape
 from rankmuster.baseline.drift.noise import robust_sd
-from rankmuster.baseline.drift.settings import DAY, LEAST_RUNS_AFTER, LEAST_RUNS_BEFORE, DriftSettings
+from rankmuster.baseline.drift.settings import LEAST_RUNS_AFTER, LEAST_RUNS_BEFORE, DriftSettings
 from rankmuster.baseline.node_series import RULES as NODE_RULES
 from rankmuster.baseline.node_series import NodeStep, node_series
 from rankmuster.baseline.steps import StepRules
-from rankmuster.baseline.student import upper_tail
-from rankmuster.baseline.thresholds import OUTLIER_SPREADS, TAIL_DOF, JudgeSettings
+from rankmuster.baseline.thresholds import JudgeSettings
 from rankmuster.model.hardware import Floats
 from rankmuster.model.history import ClassHistory, Ints
 from rankmuster.model.judgement import Regime
-
-WEEK = 7 * DAY
-
-CREEP_RUNS = 10
-"""Runs from which on a steady slope can be told from a step."""
-
 
 RULES: Mapping[Regime, StepRules] = {
     regime: replace(rules, least=rules.least / 2) for regime, rules in NODE_RULES.items()
@@ -38,35 +32,8 @@ counts is decided here, by what the change has come to."""
 WORTH_A_LOOK = 4.0
 """Standard errors of the difference of means from which on the exact search is made; that needs six or more."""
 
-PRIOR_SHARE = 0.7
-"""Of the spread that the exact search assumes where a few runs agree better than that by chance."""
-
 NEAR_RUNS = 3
 """Runs by which the place of a step is uncertain: one so near a change of class is at it."""
-
-
-class Shape(str, Enum):
-    STEP = "step"
-    CREEP = "creep"  # a little less every day
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """One lane of one node that left its level. `change`: relative, below 0 is slower. `since`: unix seconds of the
-    first run that shows it. `classes`: of the run before it and of that run; they differ at a change of class.
-
-    `per_week`: relative change in a week where the shape is a creep, else None.
-    """
-
-    node: str
-    lane: Lane
-    change: float
-    since: float
-    classes: tuple[str, str]
-    shape: Shape
-    per_week: float | None
-    runs: tuple[int, int]
-    p_value: float
 
 
 def losses(
@@ -88,7 +55,7 @@ def losses(
                     found.append(loss)
                     stepped.add(loss.lane)
         found += [
-            loss for lane in runs.level if lane not in stepped for loss in _creeping(runs, rows, lane, share, settings)
+            loss for lane in runs.level if lane not in stepped for loss in creeping(runs, rows, lane, share, settings)
         ]
     return tuple(one for one in found if settings.since is None or one.since >= settings.since)
 
@@ -122,7 +89,7 @@ def _loss(runs: Runs, rows: Ints, step: NodeStep, share: float, settings: DriftS
     if change * step.change <= 0 or _showing(level[first:] - np.median(level[:first]), moved) < LEAST_RUNS_AFTER:
         return None
     if classes[0] == classes[1]:
-        slope = _creep(time, level, first)
+        slope = slope_rather_than_step(time, level, first)
         if slope is not None:
             change = relative(math.log1p(slope) * (time[-1] - time[0]) / WEEK)
     if abs(change) < settings.least_change[lane.regime] or _a_mode(runs, lane, rows, first, share):
@@ -171,62 +138,3 @@ def _at_change(classes: Ints, first: int) -> int:
     edges = np.flatnonzero(np.diff(classes)) + 1
     near = edges[np.abs(edges - first) <= NEAR_RUNS]
     return first if not len(near) else int(near[np.argmin(np.abs(near - first))])
-
-
-def _creeping(runs: Runs, rows: Ints, lane: Lane, share: float, settings: DriftSettings) -> list[Loss]:
-    """A slope over all runs in the newest class: steadier than any step in it, and so seen sooner.
-
-    Least squares, since what creeps has no sudden part; runs far off the line are drawn in to it. Student's t with the
-    degrees of freedom that all statistics here count to at most.
-    """
-    rows = rows[(runs.class_[rows] == runs.class_[rows[-1]]) & np.isfinite(runs.level[lane][rows])]
-    if settings.since is not None:
-        rows = rows[runs.time[rows] >= settings.since]
-    if len(rows) < CREEP_RUNS or runs.time[rows[-1]] <= runs.time[rows[0]]:
-        return []
-    x = (runs.time[rows] - runs.time[rows[0]]) / WEEK
-    y = runs.level[lane][rows]
-    for _ in range(2):
-        slope, start = np.polyfit(x, y, 1)
-        rest = y - start - slope * x
-        noise = max(robust_sd(rest), RULES[lane.regime].unit_sd)
-        y = np.clip(y, start + slope * x - OUTLIER_SPREADS * noise, start + slope * x + OUTLIER_SPREADS * noise)
-    spread = max(float(np.std(rest, ddof=2)), RULES[lane.regime].unit_sd * PRIOR_SHARE)
-    error = spread / math.sqrt(float(np.sum((x - x.mean()) ** 2)))
-    change = relative(float(slope) * float(x[-1]))
-    p_value = 2 * upper_tail(abs(float(slope)) / error, min(float(len(rows) - 2), TAIL_DOF))
-    if p_value > share or abs(change) < settings.least_change[lane.regime]:
-        return []
-    name, class_hash = runs.nodes[runs.node[rows[0]]], runs.classes[runs.class_[rows[0]]]
-    middle = len(rows) // 2
-    return [
-        Loss(
-            node=name,
-            lane=lane,
-            change=change,
-            since=float(runs.time[rows[0]]),
-            classes=(class_hash, class_hash),
-            shape=Shape.CREEP,
-            per_week=relative(float(slope)),
-            runs=(middle, len(rows) - middle),
-            p_value=p_value,
-        )
-    ]
-
-
-def _creep(time: Floats, level: Floats, first: int) -> float | None:
-    """Relative change in a week where a straight line explains the whole better than a step at run `first`."""
-    known = np.isfinite(level)
-    if known.sum() < CREEP_RUNS or time[-1] <= time[0]:
-        return None
-    x, y = time[known], level[known]
-    after = np.arange(len(time))[known] >= first
-    if not after.any() or after.all():
-        return None
-    step = np.where(after, np.median(y[after]), np.median(y[~after]))
-    slope, start = np.polyfit((x - x[0]) / WEEK, y, 1)
-    line = start + slope * (x - x[0]) / WEEK
-    # absolute residuals: one bad run must not decide between the two
-    if np.sum(np.abs(y - line)) >= np.sum(np.abs(y - step)):
-        return None
-    return relative(float(slope))

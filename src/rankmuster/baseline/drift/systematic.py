@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rankmuster.baseline.drift.chance import at_least
@@ -22,11 +22,12 @@ class Together:
     since: float
 
 
-def together(starts: Mapping[str, float], of: int, settings: DriftSettings) -> Together | None:
+def together(starts: Mapping[str, float], of: int, settings: DriftSettings, *, span_s: float = 0.0) -> Together | None:
     """The largest set of nodes whose drift began together, where it is too large for chance; None otherwise.
 
     `starts`: node -> unix seconds of the first run that shows it. `of`: nodes of the class that were measured then.
-    Two nodes are systematic only where they are all there are.
+    Two nodes are systematic only where they are all there are. `span_s`: seconds over which one of the drifts came
+    about, where that was longer than a window.
     """
     order = sorted(starts.items(), key=lambda item: (item[1], item[0]))
     best: list[tuple[str, float]] = []
@@ -38,18 +39,13 @@ def together(starts: Mapping[str, float], of: int, settings: DriftSettings) -> T
             best = order[begin : end + 1]
     if len(best) < max(2, min(settings.least_nodes, of)):
         return None
-    chance = at_least(len(best), max(of, len(best)), rate(of, settings))
+    chance = at_least(len(best), max(of, len(best)), rate(of, settings, span_s))
     if chance >= settings.systematic_p:
         return None
     return Together(tuple(sorted(name for name, _ in best)), max(of, len(best)), chance, best[0][1])
 
 
-def rate(of: int, settings: DriftSettings) -> float:
+def rate(of: int, settings: DriftSettings, span_s: float = 0.0) -> float:
     """Share of nodes that drift within one window each by itself: faults of their own, and false alarms."""
     false = settings.false_alarms_per_look / max(of, 1)
-    return min(1.0, settings.own_faults_per_node_day * settings.together_s / DAY + false)
-
-
-def first(starts: Iterable[float]) -> float | None:
-    """The earliest, None for none."""
-    return min(starts, default=None)
+    return min(1.0, settings.own_faults_per_node_day * max(settings.together_s, span_s) / DAY + false)
