@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from rankmuster.bench.builtin.conclude import Ended, Run, conclude, spread
+from rankmuster.bench.builtin.conclude import Ended, Run, conclude
 from rankmuster.bench.builtin.frames import Message
 from rankmuster.bench.builtin.heard import Heard
+from rankmuster.bench.builtin.rows import spread
 from rankmuster.model.benchmark import RunState
 
 RUN = Run("here", 2, 1_000.0, (), ("bench",))
@@ -139,3 +140,23 @@ def test_the_spread_is_by_nearest_rank() -> None:
     assert found is not None
     assert (found.p50_us, found.p99_us, found.min_us, found.max_us) == (50.0, 99.0, 1.0, 100.0)
     assert spread(()) is None
+
+
+def test_what_nccl_chose_and_connected_comes_from_the_ranks_logs() -> None:
+    """Lines as NCCL 2.28.9 wrote them on two H200s; the ranks' own barrier is not of the profile."""
+    head = "vm:1370:1370 [0] NCCL INFO "
+    lines = [
+        head + "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM",
+        head + "24 coll channels, 24 collnet channels, 0 nvls channels, 32 p2p channels, 32 p2p channels per peer",
+        head + "AllReduce: 4 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}",
+        head + "AllReduce: 16777216 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..23}",
+    ]
+    said = heard(start(0), start(1), PLAN, ROW, (0, "log", {"lines": lines}), *DONE)
+    run = conclude(said, Ended(), RUN)
+    assert run.channels == 24
+    assert run.transports == ("P2P/CUMEM",)
+    assert [(one.operation, one.size_bytes, one.algorithm, one.channels) for one in run.choices] == [
+        ("all_reduce", 16 << 20, "RING", 24)
+    ]
+    warned = (1, "log", {"lines": ["vm:1371:1371 [1] misc/socket.cc:58 NCCL WARN socketProgress: closed by peer"]})
+    assert "NCCL warned: socketProgress" in conclude(heard(start(0), start(1), warned), Ended(), RUN).reason

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rankmuster.bench.builtin.heard import Heard, Plain, RankHeard
+from rankmuster.bench.builtin.heard import Heard, RankHeard
+from rankmuster.bench.builtin.rows import measurement_of
+from rankmuster.bench.builtin.slow_gpus import slow_gpus
 from rankmuster.bench.nccl_view import view_of_log
-from rankmuster.model.benchmark import BenchmarkRank, BenchmarkRun, Cell, Measurement, Operation, RunState, Spread
+from rankmuster.model.benchmark import (
+    AlgorithmChoice,
+    BenchmarkRank,
+    BenchmarkRun,
+    Measurement,
+    Operation,
+    RunState,
+)
 from rankmuster.model.ranks_text import ranks_text
 
 TOOL = "built-in"
 TOOL_VERSION = "1"
 """Of the measuring method: results of another version are not comparable."""
 
-PROBE_SLOW = 1.15
-"""A GPU that needs so many times as long for work of its own as the fastest of its model here. Healthy GPUs of one node
-differ by a few percent (vendors warn at 3.5 % and fail at 7 %, facts of Azure's checks); another process's kernels on
-it cost a third or more."""
+BARRIER_BYTES = 4
 
 MOST_NAMED = 8
 MOST_WARNINGS = 3
@@ -54,7 +60,7 @@ def conclude(
 ) -> BenchmarkRun:
     """`chosen`: what the ranks of the start for NCCL's choices said. `contention`: in words, empty where there is
     nothing to say of it."""
-    rows = [row for row in (_measurement(row, run.ranks) for row in heard.rows) if row is not None]
+    rows = [row for row in (measurement_of(row, run.ranks) for row in heard.rows) if row is not None]
     state, reason = _state(heard, ended, run, rows, contended, contention)
     notes = [reason, *heard.left_out, *slow_gpus(heard)]
     if contention and contention not in reason:
@@ -73,7 +79,7 @@ def conclude(
         reason="; ".join(note for note in notes if note),
         ranks=tuple(_rank(number, rank) for number, rank in sorted(heard.ranks.items()) if rank.host is not None),
         measurements=tuple(rows),
-        choices=view.choices,
+        choices=tuple(one for one in view.choices if not _of_the_barrier(one, rows)),
         environment=run.environment,
         transports=view.transports,
         channels=view.channels,
@@ -169,61 +175,6 @@ def _unfinished(heard: Heard, ranks: int) -> str:
     return f"without a last word: {'; '.join(parts)}" if parts else ""
 
 
-def slow_gpus(heard: Heard) -> list[str]:
-    """GPUs whose own work takes long, in words: then a low bandwidth is the GPU's, not the links'."""
-    found = []
-    for key, name in (("matmul_us", "matrix multiplications"), ("copy_us", "copies in its memory")):
-        by_model: dict[str, dict[int, float]] = {}
-        for number, rank in heard.ranks.items():
-            value = rank.probe.get(key)
-            if isinstance(value, (int, float)) and value > 0:
-                by_model.setdefault(str(rank.device.get("model")), {})[number] = float(value)
-        for times in by_model.values():
-            fastest = min(times.values())
-            for number, value in sorted(times.items()):
-                if value > PROBE_SLOW * fastest:
-                    device = heard.ranks[number].device.get("device")
-                    found.append(
-                        f"the GPU of rank {number} (device {device}) is slow by itself: {name} take {value:.0f} us, "
-                        f"{value / fastest:.2f} times the fastest GPU's"
-                    )
-    return found
-
-
-def _measurement(row: Plain, ranks: int) -> Measurement | None:
-    """None for a row that cannot be one."""
-    try:
-        cell = Cell(
-            Operation(row["operation"]), int(row["size"]), str(row["dtype"]), bool(row["in_place"]), bool(row["graph"])
-        )
-        time_us, wrong, moved = float(row["time_us"]), int(row["wrong"]), int(row["moved"])
-        each = tuple(float(value) for value in row["iterations_us"])
-        of_ranks = tuple(float(value) for value in row["ranks_us"])
-    except (KeyError, TypeError, ValueError):
-        return None
-    if not time_us > 0:
-        return None
-    algbw = moved / time_us / 1000  # of the bytes that ranks share evenly; the cell has the size that was asked for
-    busbw = algbw * cell.operation.bus_factor(ranks)
-    return Measurement(cell, time_us, algbw, busbw, wrong, spread(each), each, of_ranks)
-
-
-def spread(values: tuple[float, ...]) -> Spread | None:
-    """Nearest-rank percentiles, and the coefficient of variation of the population, as nccl-tests' -I gives them."""
-    if not values:
-        return None
-    ordered, count = sorted(values), len(values)
-    mean = sum(ordered) / count
-    variance = sum((value - mean) ** 2 for value in ordered) / count
-    return Spread(
-        min_us=ordered[0],
-        max_us=ordered[-1],
-        p50_us=ordered[(count - 1) // 2],
-        p99_us=ordered[-(-99 * count // 100) - 1],
-        cv_percent=round(100 * variance**0.5 / mean, 3) if mean > 0 else None,
-    )
-
-
 def _rank(number: int, rank: RankHeard) -> BenchmarkRank:
     device = rank.device.get("device")
     return BenchmarkRank(
@@ -236,6 +187,13 @@ def _rank(number: int, rank: RankHeard) -> BenchmarkRank:
         matmul_us=_number(rank.probe.get("matmul_us")),
         copy_us=_number(rank.probe.get("copy_us")),
     )
+
+
+def _of_the_barrier(choice: AlgorithmChoice, rows: list[Measurement]) -> bool:
+    """The ranks meet in an all_reduce of one number, which is not of the profile."""
+    if (choice.operation, choice.size_bytes) != (Operation.ALL_REDUCE.value, BARRIER_BYTES):
+        return False
+    return not any((row.cell.operation, row.cell.size_bytes) == (Operation.ALL_REDUCE, BARRIER_BYTES) for row in rows)
 
 
 def _log(heard: Heard) -> bytes:
