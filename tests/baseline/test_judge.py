@@ -153,6 +153,8 @@ def test_runs_after_a_change_that_nobody_accepted_are_not_the_baseline(state: Ch
     marked = replace(history, change_points=(point,))
     assert _one(judge([healthy], marked, settings=settings)).standing is Standing.WITHIN
     assert _one(judge([slow], marked)).standing is Standing.BELOW
+    over = replace(point, state=ChangeState.DISMISSED, until=middle + 1.0)
+    assert _one(judge([healthy], replace(history, change_points=(over,)))).samples >= 59
     accepted = replace(history, change_points=(replace(point, state=ChangeState.ACCEPTED),))
     assert _one(judge([slow], accepted)).standing is Standing.WITHIN
     assert _one(judge([healthy], accepted)).standing is Standing.ABOVE

@@ -13,15 +13,18 @@ def applicable(history: ClassHistory, group: Group) -> NDArray[np.bool_]:
     """Of shape (runs,): True where a run is of the baseline level of `group`.
 
     An accepted point begins the baseline anew. What comes after an open point is of a level that nobody has accepted,
-    and what comes after a dismissed one is of a bad spell: both stay out until a later point is accepted.
+    and stays out until a later point is accepted. What comes after a dismissed one is of a bad spell, and stays out to
+    its end (`until`), or likewise where that is not known.
     """
     use = np.ones(len(history.nodes), dtype=np.bool_)
     for point in sorted((p for p in history.change_points if _concerns(p, history, group)), key=lambda p: p.at):
         after = history.started_at >= point.at
         if point.state is ChangeState.ACCEPTED:
-            use = after.copy()
-        else:
-            use &= ~after
+            use = after
+            continue
+        if point.state is ChangeState.DISMISSED and point.until is not None:
+            after = after & (history.started_at < point.until)
+        use &= ~after
     return use
 
 

@@ -29,15 +29,15 @@ def build_history(
         profile = given[0].profile if profile is None else profile
     mine = [run for run in given if (run.class_hash, run.profile) == (class_hash, profile)]
     complete = [run for run in mine if run.state is RunState.COMPLETE]
-    rows: dict[Cell, list[tuple[int, float, float, float]]] = {}
+    rows: dict[Cell, list[tuple[int, float, float, float, float]]] = {}
     for index, run in enumerate(complete):
         for value in run.values:
-            low = np.nan if value.min_us is None else value.min_us
-            rows.setdefault(value.cell, []).append((index, value.busbw, value.time_us, low))
+            least, ranks = (np.nan if it is None else it for it in (value.min_us, value.rank_spread_percent))
+            rows.setdefault(value.cell, []).append((index, value.busbw, value.time_us, least, ranks))
     cells = {}
     for cell, found in rows.items():
         columns = np.array(found, dtype=np.float64).T
-        cells[cell] = CellHistory(cell, columns[0].astype(np.int64), columns[1], columns[2], columns[3])
+        cells[cell] = CellHistory(cell, columns[0].astype(np.int64), *columns[1:])
     return ClassHistory(
         class_hash=class_hash or "",
         profile=profile or "",
@@ -48,4 +48,5 @@ def build_history(
         change_points=tuple(change_points),
         total=len(complete),
         kept_out=dict(Counter(run.state.value for run in mine if run.state is not RunState.COMPLETE)),
+        choices=tuple(run.choices for run in complete),
     )
