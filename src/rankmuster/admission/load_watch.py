@@ -17,7 +17,7 @@ from rankmuster.admission.facts import UnderLoad
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.node.nvml_session import NvmlSession
 
-LOOKS_AFTER = (3.0, 8.0, 16.0, 32.0)
+LOOKS_AFTER = (6.0, 14.0, 30.0)
 """Seconds after the benchmark's start at which a look begins. Importing torch takes 3 to 20 s, measuring the default
 profile 10 to 60 s; later looks find GPUs at work if the first did not."""
 

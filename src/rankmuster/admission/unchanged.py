@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rankmuster.baseline.fingerprint.changes import changes
+from rankmuster.baseline.fingerprint.setting_names import PREFIX, changes_choices
 from rankmuster.model.admission import Check, CheckGroup, CheckState
 from rankmuster.model.benchmark import BenchmarkRun
 from rankmuster.model.fingerprint import Fingerprint
@@ -75,25 +76,16 @@ def same_settings_check(run: BenchmarkRun, fingerprint: Fingerprint) -> Check | 
     """
     if not run.environment:
         return None
-    ran = {name: value for name, value in run.environment if name in fingerprint.settings or _matters(name)}
-    known = {name: value for name, value in fingerprint.settings.items() if name.startswith("NCCL_")}
+    ran = {name: value.strip() for name, value in run.environment if changes_choices(name)}
+    known = {name: value for name, value in fingerprint.settings.items() if name.startswith(PREFIX)}
     told = {name: value for name, value in known.items() if not isinstance(value, Unknown)}
     odd = [
         f"{name}={value}, {told.get(name, 'unset')} in the fingerprint"
         for name, value in sorted(ran.items())
-        if name.startswith("NCCL_") and not isinstance(known.get(name), Unknown) and told.get(name) != value
+        if not isinstance(known.get(name), Unknown) and told.get(name) != value
     ]
     if not odd:
         return None
     words = f"the benchmark ran with other settings than the fingerprint's: {'; '.join(odd[:MOST])}"
     advice = "take the fingerprint with the same variables set (--env NAME=VALUE)"
     return Check("same-settings", CheckGroup.ENVIRONMENT, CheckState.ERROR, "the node", words, advice, required=True)
-
-
-_ONLY_SAY = ("NCCL_DEBUG", "NCCL_RAS_", "NCCL_TESTS_")
-_FILES = ("_DUMP_FILE", "_DUMP_FILE_RANK", "_DEBUG_FILE")
-
-
-def _matters(name: str) -> bool:
-    """Whether a variable changes NCCL's choices: those that log, or name files, do not."""
-    return not name.startswith(_ONLY_SAY) and not name.endswith(_FILES)
