@@ -61,8 +61,8 @@ def binaries() -> Path | None:
 
 
 @contextmanager
-def server() -> Iterator[Postgres]:
-    """Runs one while the block does. Needs `binaries()`."""
+def server(fsync: bool = False) -> Iterator[Postgres]:
+    """Runs one while the block does. Needs `binaries()`. `fsync`: as a server that has to survive a power cut."""
     place = binaries()
     assert place is not None
     as_user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups"] if os.getuid() == 0 else []
@@ -76,7 +76,7 @@ def server() -> Iterator[Postgres]:
             shutil.chown(secret, USER, USER)
         data = folder / "data"
         _run([*as_user, place / "initdb", "-D", data, "-U", USER, "-A", "scram-sha-256", f"--pwfile={secret}"], folder)
-        settings = f"-k {folder} -c listen_addresses= -c fsync=off -c max_connections=50"
+        settings = f"-k {folder} -c listen_addresses= -c fsync={'on' if fsync else 'off'} -c max_connections=50"
         control = [*as_user, place / "pg_ctl", "-D", data]
         _run([*control, "-w", "-l", folder / "log", "-o", settings, "start"], folder)
         try:

@@ -24,6 +24,7 @@ def test_runs_of_every_state_are_kept_with_their_reason(history: History, state:
     put = run(state=state)
     history.put(put)
     assert history.runs(state=state) == (put,)
+    assert len(history.class_history(CLASS, PROFILE).records) == (state is RunState.COMPLETE)
 
 
 def test_a_record_is_stored_once_however_often_it_is_brought(history: History) -> None:

@@ -19,6 +19,7 @@ from rankmuster.model.history import ChangePoint, ChangeState, ClassHistory
 from rankmuster.store import changes, documents, migrate, read_class, read_runs
 from rankmuster.store.engine import make_engine, reading, writing
 from rankmuster.store.failures import told
+from rankmuster.store.pick import RUNS_PER_NODE
 from rankmuster.store.place import Place, place_of
 from rankmuster.store.stored import ClassCount, KinClass, StoredAdmission, StoredFingerprint
 from rankmuster.store.write_runs import put_runs
@@ -109,7 +110,7 @@ class History:
         limit: int = DEFAULT_RUNS,
         until: float | None = None,
         include_after_open: bool = False,
-        runs_per_node: int = read_class.RUNS_PER_NODE,
+        runs_per_node: int = RUNS_PER_NODE,
     ) -> ClassHistory:
         """The baseline of a class: its COMPLETE runs since the last accepted change point, newest and spread over
         nodes; empty (`total` 0) where there are none.

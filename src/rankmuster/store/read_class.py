@@ -1,8 +1,7 @@
 """What an admission decision reads: the baseline of one class, and the classes of its kin. Must stay fast.
 
-A class may have a million results; a baseline needs some hundred runs. Those are taken newest first and spread over the
-nodes: the newest of every node, then the second newest of every node, and so on. Rows go into numpy as they come from
-the driver, without an object each.
+A class may have a million results; a baseline needs some hundred runs (`store/pick.py`). Rows go into numpy as they
+come from the driver, without an object each.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, and_, func, not_, select
+from sqlalchemy import ColumnElement, Connection, Integer, and_, cast, func, select
 
 from rankmuster.model.benchmark import Cell, RunState
 from rankmuster.model.history import CellHistory, ChangePoint, ClassHistory
-from rankmuster.store.baseline_window import Window, windows
+from rankmuster.store.baseline_window import windows
+from rankmuster.store.pick import count_runs, pick_runs
 from rankmuster.store.plain import cell_of, choices_of, settings_of
 from rankmuster.store.query import among
 from rankmuster.store.schema import (
@@ -34,10 +34,6 @@ from rankmuster.store.stored import KinClass
 DEFAULT_RUNS = 500
 """Runs of a baseline. The 1 % quantile of a class needs some hundred; 500 runs of 33 sizes are read in 0.1 s
 (benchmarks/history_bench.py)."""
-
-RUNS_PER_NODE = 100
-"""Runs that one node may have among them, so that a class of two nodes is not the history of the busier one; half a
-year of a run every other day."""
 
 ROWS = 65_536
 """Rows taken from the driver at a time: as tuples a million of them take 300 MB, as columns 56 MB."""
@@ -70,10 +66,11 @@ def read_class(
     for number, cell in cells.items():
         if cell in own:
             views.setdefault(own[cell], []).append(number)
-    picked = {view: _pick(connection, of_class, view, limit, runs_per_node) for view in views}
+    picked = {view: pick_runs(connection, of_class, view, limit, runs_per_node) for view in views}
     ids = np.unique(np.concatenate([np.asarray(found, dtype=np.int64) for found in picked.values()]))
     heads = _heads(connection, ids.tolist())
-    rows = [
+    rows = [np.zeros((0, len(_READ)))]
+    rows += [
         _results(connection, picked[view], None if len(views) == 1 else numbers)
         for view, numbers in views.items()
         if numbers
@@ -82,7 +79,7 @@ def read_class(
     total = (
         complete
         if common.begin == -math.inf and common.end in (math.inf, until) and not common.gaps
-        else _count(connection, of_class, common)
+        else count_runs(connection, of_class, common)
     )
     if complete > total:
         states[OUTSIDE] = complete - total
@@ -102,21 +99,21 @@ def read_class(
 
 def read_kin(connection: Connection, kin_hash: str, profile: str) -> tuple[KinClass, ...]:
     """See `History.kin_classes`."""
-    runs, nodes = func.count(), func.count(run_table.c.node_id.distinct())
+    of_kin = select(class_table.c.id).where(class_table.c.kin_hash == kin_hash)
+    of_profile = select(profile_table.c.id).where(profile_table.c.key == profile).scalar_subquery()
+    by_node = (  # no count of distinct nodes, for which PostgreSQL would sort all runs
+        select(run_table.c.class_id, func.count().label("runs"))
+        .where(run_table.c.class_id.in_(of_kin), run_table.c.profile_id == of_profile)
+        .where(run_table.c.state == RunState.COMPLETE.value)
+        .group_by(run_table.c.class_id, run_table.c.node_id)
+        .subquery()
+    )
     query = (
-        select(class_table.c.class_hash, class_table.c.settings, runs, nodes)
-        .join(run_table, run_table.c.class_id == class_table.c.id)
-        .where(
-            class_table.c.kin_hash == kin_hash,
-            run_table.c.profile_id
-            == select(profile_table.c.id).where(profile_table.c.key == profile).scalar_subquery(),
-            run_table.c.state == RunState.COMPLETE.value,
-        )
+        select(class_table.c.class_hash, class_table.c.settings, cast(func.sum(by_node.c.runs), Integer), func.count())
+        .join(by_node, by_node.c.class_id == class_table.c.id)
         .group_by(class_table.c.class_hash, class_table.c.settings)
     )
-    found = [
-        KinClass(name, settings_of(text), count, places) for name, text, count, places in connection.execute(query)
-    ]
+    found = [KinClass(row[0], settings_of(row[1]), row[2], row[3]) for row in connection.execute(query)]
     return tuple(sorted(found, key=lambda kin: (-kin.runs, kin.class_hash)))
 
 
@@ -125,38 +122,6 @@ def _states(connection: Connection, of_class: ColumnElement[bool], until: float 
     if until is not None:
         query = query.where(run_table.c.started_at < until)
     return {row[0]: row[1] for row in connection.execute(query)}
-
-
-def _within(view: Window) -> list[ColumnElement[bool]]:
-    started = run_table.c.started_at
-    parts: list[ColumnElement[bool]] = [run_table.c.state == RunState.COMPLETE.value]
-    if view.begin != -math.inf:
-        parts.append(started >= view.begin)
-    if view.end != math.inf:
-        parts.append(started < view.end)
-    return parts + [not_(and_(started >= start, started < stop)) for start, stop in view.gaps]
-
-
-def _count(connection: Connection, of_class: ColumnElement[bool], view: Window) -> int:
-    return connection.execute(select(func.count()).select_from(run_table).where(of_class, *_within(view))).scalar() or 0
-
-
-def _pick(
-    connection: Connection, of_class: ColumnElement[bool], view: Window, limit: int, runs_per_node: int
-) -> list[int]:
-    """The newest runs of the window, spread over the nodes."""
-    started, number = run_table.c.started_at, run_table.c.id
-    turn = (
-        func.row_number().over(partition_by=run_table.c.node_id, order_by=(started.desc(), number.desc())).label("turn")
-    )
-    ranked = select(number, started, turn).where(of_class, *_within(view)).subquery()
-    query = (
-        select(ranked.c.id)
-        .where(ranked.c.turn <= runs_per_node)
-        .order_by(ranked.c.turn, ranked.c.started_at.desc(), ranked.c.id.desc())
-        .limit(limit)
-    )
-    return [row[0] for row in connection.execute(query)]
 
 
 def _heads(connection: Connection, ids: Sequence[int]) -> list[Any]:
@@ -198,7 +163,7 @@ def _columns(rows: NDArray[np.float64], cells: dict[int, Cell], ids: Sequence[in
     by_cell = np.lexsort((rows[:, 2], runs, rows[:, 0]))
     rows, runs = rows[by_cell], runs[by_cell]
     which, starts = np.unique(rows[:, 0], return_index=True)
-    stops = [*starts[1:], len(rows)]
+    stops = [*starts[1:], len(rows)][: len(starts)]
     found = {}
     for number, start, stop in zip(which, starts, stops, strict=True):
         cell, part = cells[int(number)], rows[start:stop]

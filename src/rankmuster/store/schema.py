@@ -86,8 +86,8 @@ run_table = Table(
     Column("started_at", Double, nullable=False),
     Column("state", Text, nullable=False),
     Column("reason", Text, nullable=False),
-    # the newest of every node of a class, then the second newest: read along this index, without a sort
-    Index("rankmuster_run_baseline", "class_id", "profile_id", "state", "node_id", "started_at", "id"),
+    # the newest runs of a class and whose they are, from the index alone
+    Index("rankmuster_run_baseline", "class_id", "profile_id", "state", "started_at", "id", "node_id"),
     Index("rankmuster_run_of_node", "node_id", "started_at"),
     Index("rankmuster_run_by_time", "started_at"),
     Index("rankmuster_run_of_host", "host"),

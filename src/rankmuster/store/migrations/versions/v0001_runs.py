@@ -74,7 +74,7 @@ def _runs() -> None:
         sa.Column("state", sa.Text, nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
     )
-    baseline = ["class_id", "profile_id", "state", "node_id", "started_at", "id"]
+    baseline = ["class_id", "profile_id", "state", "started_at", "id", "node_id"]
     op.create_index("rankmuster_run_baseline", "rankmuster_run", baseline)
     op.create_index("rankmuster_run_of_node", "rankmuster_run", ["node_id", "started_at"])
     op.create_index("rankmuster_run_by_time", "rankmuster_run", ["started_at"])
