@@ -141,6 +141,13 @@ def test_what_a_program_prints_is_read_whatever_its_status_is(tmp_path: Path) ->
     assert CheckState.FAIL in states(report)
 
 
+def test_a_host_engine_that_does_not_run_is_like_no_dcgm(tmp_path: Path) -> None:
+    words = "Error: unable to establish a connection to the specified host: localhost"
+    found = dcgm(1, program=program(tmp_path, f"echo '{words}'; exit 255"))
+    assert isinstance(found, Unknown)
+    assert states(found) == [CheckState.UNKNOWN]
+
+
 def test_a_program_that_ends_without_a_word_says_how(tmp_path: Path) -> None:
     report = dcgm(1, program=program(tmp_path, "echo no engine >&2; exit 3"))
     assert isinstance(report, DcgmReport)

@@ -210,6 +210,11 @@ def test_errors_that_come_with_the_benchmark_refuse_and_old_ones_warn() -> None:
     assert "link_downed +1" in statement(found, "port-errors")
 
 
+def test_single_damaged_packets_during_the_benchmark_only_warn() -> None:
+    before, after = port(counters={"symbol_error": 1}), port(counters={"symbol_error": 4})
+    assert state_of(port_checks(replace(QUIET, ports=(after,)), (before,)), "port-errors") is CheckState.WARN
+
+
 def test_a_port_that_nccl_leaves_out_is_not_asked() -> None:
     down = port("mlx5_9", state="PORT_DOWN")
     facts = replace(QUIET, ports=(port(), down))

@@ -39,6 +39,9 @@ DCGM_SECONDS = {1: 180.0, 2: 600.0, 3: 2_400.0, 4: 10_800.0}
 
 DCGM_BYTES = 8 << 20
 
+NO_ENGINE = ("unable to establish a connection", "host engine is not running", "hostengine is not running")
+"""What dcgmi says where its service does not run: then nothing was tested, as where it is not installed."""
+
 _MICROS = 1e6
 
 
@@ -139,6 +142,9 @@ def dcgm(level: int, *, program: str = "dcgmi", seconds: float | None = None) ->
         return DcgmReport(None, level, (), f"ended after {limit:.0f} s", hung=True)
     if ran.problem is not None:
         return Unknown(f"{found} could not be started ({ran.problem})")
+    said = f"{ran.errors} {ran.output[:4096].decode('utf-8', 'replace')}".lower()
+    if not ran.well and any(words in said for words in NO_ENGINE):
+        return Unknown(f"{program} is installed and its host engine (nv-hostengine) does not answer")
     report = read_dcgm(ran.output, level)
     # It ends with another status than 0 when a test failed, too: the report says more.
     if report.problem is not None and not report.results and ran.code:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rankmuster.baseline.fingerprint.changes import changes
 from rankmuster.baseline.fingerprint.setting_names import PREFIX, changes_choices
+from rankmuster.baseline.fingerprint.settings import NCCL_UNKNOWN
 from rankmuster.model.admission import Check, CheckGroup, CheckState
 from rankmuster.model.benchmark import BenchmarkRun
 from rankmuster.model.fingerprint import Fingerprint
@@ -72,9 +73,10 @@ def _said(value: object) -> str:
 def same_settings_check(run: BenchmarkRun, fingerprint: Fingerprint) -> Check | None:
     """ERROR where the benchmark ran with NCCL_* values that are not the fingerprint's; None where they agree.
 
-    A run that says nothing of its environment is taken to have had the node's.
+    A run that says nothing of its environment is taken to have had the node's; what the fingerprint could not read
+    cannot disagree, and has no class either.
     """
-    if not run.environment:
+    if not run.environment or NCCL_UNKNOWN in fingerprint.settings:
         return None
     ran = {name: value.strip() for name, value in run.environment if changes_choices(name)}
     known = {name: value for name, value in fingerprint.settings.items() if name.startswith(PREFIX)}
