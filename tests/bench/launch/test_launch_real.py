@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -20,10 +21,12 @@ from pathlib import Path
 import pytest
 import typer
 
+from fake_nccl_tests import install, starts
 from rankmuster.bench.builtin.from_output import read_output
 from rankmuster.bench.builtin.nodes import job_over_nodes, run_over_nodes
 from rankmuster.bench.launch.job import Launcher
 from rankmuster.bench.launch.mpirun import Mpirun
+from rankmuster.bench.launch.nccl_tests import nccl_tests_over_nodes
 from rankmuster.bench.launch.slurm import Slurm
 from rankmuster.bench.launch.torchrun import Torchrun
 from rankmuster.cli.bench_pairs import pairs
@@ -97,11 +100,19 @@ def test_torchrun_says_which_node_did_not_start(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def mpirun(tmp_path: Path) -> Mpirun:
+def mpirun(tmp_path: Path) -> Iterator[Mpirun]:
     if shutil.which("mpirun") is None:
         pytest.skip("no mpirun to test with (Debian's openmpi-bin)")
+    with tempfile.TemporaryDirectory(prefix="mpi") as short:  # sockets' paths have 107 characters at most
+        yield _mpirun(tmp_path, short)
+
+
+def _mpirun(tmp_path: Path, short: str) -> Mpirun:
     shell = tmp_path / "shell"
-    shell.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')
+    # daemons of one machine would share their folders in /tmp, and trip over each other in them
+    shell.write_text(
+        f'#!/bin/sh\nexport TMPDIR={short}/$1 PMIX_MCA_gds=hash\nmkdir -p "$TMPDIR"\nshift\nexec sh -c "$*"\n'
+    )
     shell.chmod(0o755)
     local = ("--mca", "btl_tcp_if_include", "lo", "--mca", "oob_tcp_if_include", "lo")
     return Mpirun(options=("--mca", "plm_rsh_agent", str(shell), *local), as_root=os.geteuid() == 0)
@@ -118,6 +129,32 @@ def test_what_hangs_under_mpirun_ends_at_the_limit(mpirun: Mpirun) -> None:
     assert run.state is RunState.HUNG
     assert "all_reduce of 65536 bytes" in run.reason
     eventually(lambda: not ranks_running(), "the end of all ranks")
+
+
+def test_nccl_tests_under_mpirun(mpirun: Mpirun, tmp_path: Path) -> None:
+    """The program stands in for an MPI build: one table, of rank 0."""
+    real, folder = install(tmp_path / "real"), tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "all_reduce_perf"
+    program.write_text(
+        f'#!/bin/sh\n[ "${{OMPI_COMM_WORLD_RANK:-0}}" = 0 ] && exec {real}/all_reduce_perf "$@"\nexit 0\n'
+    )
+    program.chmod(0o755)
+    run = nccl_tests_over_nodes(
+        Profile("one", "", (Step(Operation.ALL_REDUCE, (1 << 20, 1 << 22), iterations=3),)),
+        ("n1", "n2"),
+        mpirun,
+        ranks_per_node=2,
+        environment={"NCCL_IB_HCA": "=mlx5_0,mlx5_1"},
+        time_limit_s=PATIENCE,
+        folder=folder,
+        keep=tmp_path / "kept",
+    )
+    assert run.state is RunState.COMPLETE, (run.reason, *(path.read_text() for path in tmp_path.glob("kept/*.txt")))
+    assert [row.cell.size_bytes for row in run.measurements] == [1 << 20, 1 << 22]
+    ((_, given, seen),) = [one for one in starts(real) if "-h" not in one[1]]
+    assert given[given.index("-g") + 1] == "1"
+    assert seen["NCCL_IB_HCA"] == "=mlx5_0,mlx5_1"
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from rankmuster.bench.builtin.heard import Heard
 
 PROBE_SLOW = 1.15
 """A GPU that needs so many times as long for work of its own as the fastest of its model here. Healthy GPUs of one node
-differ by a few percent (vendors warn at 3.5 % and fail at 7 %, facts of Azure's checks); another process's kernels on
+differ by a few percent (Azure's health checks warn at 3.5 % and fail at 7 %); another process's kernels on
 it cost a third or more."""
 
 
