@@ -80,6 +80,15 @@ def test_the_answer_and_its_runs_are_kept_and_a_refused_one_stays_apart(node: li
     assert document["hash"] == kept[0].hash
 
 
+def test_the_same_file_brought_twice_is_one_run_of_the_baseline(node: list[str], tmp_path: Path) -> None:
+    for _ in range(3):
+        assert status_of([*node, *sample("nt_ar_1.txt"), "--output", str(tmp_path / "a.txt")]) == 0
+    with History.open(str(tmp_path / "history.db")) as history:
+        class_hash = taken().fingerprint.class_hash
+        assert isinstance(class_hash, str)
+        assert history.class_history(class_hash, PROFILE.key).total == len(HEALTHY) + 1
+
+
 def test_no_store_keeps_nothing(node: list[str], tmp_path: Path) -> None:
     assert status_of([*node, *sample("nt_ar_1.txt"), "--no-store", "--output", str(tmp_path / "a.txt")]) == 0
     with History.open(str(tmp_path / "history.db")) as history:

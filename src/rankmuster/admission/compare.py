@@ -51,7 +51,7 @@ class Compared:
             return "nothing"
         nodes = len(set(self.history.nodes))
         whose = "its class" if self.kinship == CLASS else "kin (other settings)"
-        return f"{whose}, {self.history.total} runs of {nodes} node(s)"
+        return f"{whose}, {len(self.history.records)} runs of {nodes} node(s)"
 
 
 def compare(

@@ -144,12 +144,17 @@ def _fingerprint(path: Path, data: bytes) -> Fingerprint:
 def _runs(found: Recorded, path: Path, data: bytes) -> bool:
     """Whether the file is a benchmark's. Damage of our own form is refused; of nccl-tests' it is the run's state."""
     try:
-        found.runs += runs_in(data, str(path))
+        found.runs += [_dated(run, path) for run in runs_in(data, str(path))]
         return True
     except NoRuns as error:
         if recognises(data):
             raise NotRecorded(str(error)) from error
         return False
+
+
+def _dated(run: BenchmarkRun, path: Path) -> BenchmarkRun:
+    """nccl-tests' tables do not say when they were made: then the file's time does. Brought twice, it is one run."""
+    return run if run.started_at is not None else replace(run, started_at=path.stat().st_mtime)
 
 
 def _evidence(found: Recorded, path: Path) -> None:

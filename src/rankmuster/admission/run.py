@@ -159,7 +159,7 @@ def _outcome(
         profile=plan.profile.key,
         compared_with=compared.class_hash,
         kinship=compared.kinship,
-        history_runs=history.total if history is not None else 0,
+        history_runs=len(history.records) if history is not None else 0,
         history_nodes=len(set(history.nodes)) if history is not None else 0,
         checks=tuple(checks),
         judgements=compared.judgements,

@@ -88,6 +88,8 @@ def class_words(record: AdmissionRecord) -> str:
 
 def compared_words(record: AdmissionRecord) -> str:
     """With whom the node was compared."""
+    if not record.judgements and record.kinship in ("class", "kin"):
+        return "nothing: it was not judged"
     if record.kinship == "floor":
         given = record.settings.get("floor")
         return f"the given floor, {given}" if given else "a floor from the hardware's own limits"
