@@ -13,7 +13,8 @@ from rankmuster.admission.made_from import NotMadeOfAPath, path_of
 from rankmuster.admission.past import NoPast, Past
 from rankmuster.admission.past_store import StorePast
 from rankmuster.admission.plan import Plan
-from rankmuster.admission.recorded import NotRecorded, read_recorded, recorded_sources, with_kernel_log
+from rankmuster.admission.recorded import NotRecorded, read_recorded, with_kernel_log
+from rankmuster.admission.recorded_sources import recorded_sources
 from rankmuster.admission.run import admit
 from rankmuster.baseline.fingerprint.build import fingerprint_of
 from rankmuster.model.admission import AdmissionRecord, CheckState, Decision

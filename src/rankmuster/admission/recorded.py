@@ -1,24 +1,18 @@
 """Files as the source of an admission: recorded benchmarks, a fingerprint or what one is made from, logs.
 
-For nodes that others measured, and for looking at an old admission again. Files are told by content. A run's own
-settings belong to the class it is judged in, whatever the fingerprint beside it says: they are what it ran with.
+For nodes that others measured, and for looking at an old admission again. Files are told by content.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rankmuster.admission.dcgm import DcgmReport, read_dcgm
-from rankmuster.admission.facts import NodeFacts
 from rankmuster.admission.made_from import NotMadeOfAPath, path_of
 from rankmuster.admission.node_facts import kernel_events
-from rankmuster.admission.past import Past
-from rankmuster.admission.plan import Sources, Taken
-from rankmuster.baseline.fingerprint.build import fingerprint_of
-from rankmuster.baseline.fingerprint.setting_names import changes_choices
 from rankmuster.bench.nccl_view import view_of_log
 from rankmuster.bench.read_file import MOST_BYTES, NoRuns, runs_in
 from rankmuster.evidence import kernel_log
@@ -28,12 +22,10 @@ from rankmuster.evidence.fingerprint_file import FingerprintRefused, read_finger
 from rankmuster.evidence.folder import EvidenceEmpty, EvidenceForbidden, EvidenceMissing, EvidenceUnreadable
 from rankmuster.evidence.node_path import NotOneNode, from_evidence
 from rankmuster.evidence.node_path_readers import for_node_paths
-from rankmuster.model.benchmark import BenchmarkRun, Profile
-from rankmuster.model.fingerprint import NONE, Fingerprint
-from rankmuster.model.kernel import KernelEvent, ServiceEvent, SXid, Xid
-from rankmuster.model.nccllog import NcclInit, NcclProblem, NcclTransport
+from rankmuster.model.benchmark import BenchmarkRun
+from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.node_path import NodePath
-from rankmuster.model.topology import GpuFacts, RdmaPort
+from rankmuster.model.topology import GpuFacts
 from rankmuster.model.unknown import Unknown
 
 MOST_FILES = 2_000
@@ -45,7 +37,6 @@ _DCGM = re.compile(rb'"DCGM (?:GPU )?Diagnostic"')
 _HEAD = 16_384
 _CLOCKS = ("Clocks Event Reasons / ", "Clocks Throttle Reasons / ")
 _KERNEL = kernel_log.READER.name
-NO_LOG = Unknown("no kernel log was given")
 
 
 class NotRecorded(Exception):
@@ -95,19 +86,6 @@ def with_kernel_log(found: Recorded, path: Path) -> None:
     """Takes a file for the kernel log of this boot, whatever its content looks like. Raises NotRecorded."""
     found.observations += [each for those in kernel_events(_bytes(path), str(path)) for each in those]
     found.kernel = True
-
-
-def recorded_sources(
-    recorded: Recorded, past: Past, profile: Profile, given: Mapping[str, str], now: Callable[[], float]
-) -> Sources:
-    """Each run in turn; the node does not change. `given`: variables known to have been set (--env)."""
-    look = _taken(recorded, profile, given)
-    waiting = list(recorded.runs)
-
-    def measure(_profile: Profile, attempt: int) -> BenchmarkRun:
-        return waiting[attempt]
-
-    return Sources(take=lambda: look, facts=lambda: _facts(recorded), measure=measure, now=now, past=past)
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -215,61 +193,6 @@ def _with_clocks(path: NodePath, told: Sequence[GpuFacts]) -> NodePath:
         }
         gpus.append(replace(gpu, facts={**clocks, **gpu.facts}))
     return replace(path, gpus=tuple(gpus))
-
-
-def _taken(recorded: Recorded, profile: Profile, given: Mapping[str, str]) -> Taken:
-    ran = {name: value for run in recorded.runs[:1] for name, value in run.environment if changes_choices(name)}
-    settings = {**ran, **{name: value for name, value in given.items() if changes_choices(name)}}
-    path = recorded.path
-    if path is None:
-        return Taken(None, recorded.fingerprint or _nothing())
-    known = {} if isinstance(path.nccl_settings, Unknown) else dict(path.nccl_settings)
-    unread = isinstance(path.nccl_settings, Unknown)
-    if settings and (unread or {**known, **settings} != known):
-        path = replace(path, nccl_settings={**known, **settings})
-    elif recorded.fingerprint is not None:
-        return Taken(path, recorded.fingerprint)
-    return Taken(path, fingerprint_of(path, profile_key=profile.key))
-
-
-def _nothing() -> Fingerprint:
-    """No fingerprint was given: nothing is known, and no history applies."""
-    why = Unknown("no fingerprint was given; add the file of `rankmuster fingerprint`, or what nvidia-smi printed")
-    return Fingerprint(
-        host=None,
-        taken_at=0.0,
-        image_digest=why,
-        cuda_version=why,
-        nccl_version=why,
-        pytorch_version=why,
-        engine=why,
-        engine_version=why,
-        gpu_model=why,
-        gpu_count=why,
-        driver=why,
-        topology_hash=why,
-        nccl_test_profile=NONE,
-        network_device_set=why,
-        nic_order=why,
-        settings={},
-        kin_hash=why,
-        class_hash=why,
-        node_hash=why,
-    )
-
-
-def _facts(recorded: Recorded) -> NodeFacts:
-    found = recorded.observations
-    devices = tuple(each for each in found if isinstance(each, (Xid, SXid, KernelEvent)))
-    services = tuple(each for each in found if isinstance(each, ServiceEvent))
-    ports = tuple(each for each in found if isinstance(each, RdmaPort))
-    return NodeFacts(
-        kernel=devices if devices or recorded.kernel else NO_LOG,
-        services=services,
-        ports=ports if ports else Unknown("no port was captured"),
-        nccl_log=tuple(each for each in found if isinstance(each, (NcclProblem, NcclInit, NcclTransport))),
-        dcgm=recorded.dcgm,
-    )
 
 
 def _named(paths: Sequence[Path]) -> str:

@@ -114,7 +114,8 @@ def recorded(
         from rankmuster.admission.past import NoPast
         from rankmuster.admission.past_store import StorePast
         from rankmuster.admission.plan import Plan
-        from rankmuster.admission.recorded import NotRecorded, read_recorded, recorded_sources, with_kernel_log
+        from rankmuster.admission.recorded import NotRecorded, read_recorded, with_kernel_log
+        from rankmuster.admission.recorded_sources import recorded_sources
     past = StorePast(opened) if opened is not None else NoPast()
     with doing("reading what was recorded"):
         try:
