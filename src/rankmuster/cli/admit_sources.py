@@ -48,16 +48,19 @@ class Asked:
 
 @contextmanager
 def opened_history(url: str, store: bool) -> Iterator[History | None]:
-    """The history. Without the packages for one, and none asked for, there is none: that is said."""
+    """The history; None where none is asked for and there is none, or nothing to read one with, which is said."""
     with doing("loading the program"):
         try:
             from rankmuster.store.errors import HistoryError, Unreachable
             from rankmuster.store.history import History
             from rankmuster.store.place import default_place
         except ImportError as error:
-            raise CommandError(
-                f"the history needs packages that are not installed ({error}); pip install 'rankmuster[history]'"
-            ) from error
+            words = f"the history needs packages that are not installed ({error}); pip install 'rankmuster[history]'"
+            if store or url:
+                raise CommandError(f"{words}, or admit without one: --no-store") from error
+            say(f"rankmuster: {words}")
+            yield None
+            return
     place = url or default_place(os.environ)
     with doing("opening the history"):
         try:
