@@ -3,7 +3,7 @@
     python tools/simulate_fleet.py                    # about 5 minutes on two cores
     python tools/simulate_fleet.py --scale 0.05       # a look, printed only
     python tools/simulate_fleet.py --study latency    # one study anew, the other tables as they are
-    python tools/simulate_fleet.py --tables-only      # the tables anew from docs/measured/admission-statistics.json
+    python tools/simulate_fleet.py --tables-only      # the tables anew, without a simulation
 
 Every row has a seed of its own from --seed and its place, so that it does not depend on how many processes work.
 """
@@ -22,19 +22,20 @@ import time
 import zlib
 from typing import Any
 
+from admission_tables import HEADING, section
+
+from rankmuster.baseline.build_history import build_history
+from rankmuster.baseline.judge import judge
 from rankmuster.baseline.simulate_studies import questions
+from rankmuster.evidence.nccl_tests import read_text
+from rankmuster.model.benchmark import BenchmarkRun, HistoryRun, HistoryValue, RunState
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOUND = ROOT / "docs" / "measured" / "admission-statistics.json"
 PAGE = ROOT / "docs" / "measured.md"
-HEADING = "## Admission statistics"
-INTRODUCTION = """\
-`python tools/simulate_fleet.py` (seed {seed}; {cpu} s of one core): fleets of simulated nodes whose results go through
-the real judge (`docs/baseline-statistics.md`). Scatter between sizes and processes, and the two modes of small sizes,
-are fitted to eight healthy runs on four H200s; spreads of nodes (0.7 %), days (0.2 %) and sessions (0.4 %) are
-assumed, with Student's t of 5 degrees of freedom for tails, 1 % of the runs contended (of which a twentieth goes
-unnoticed) and 0.5 % errored. Each admission measures two operations of 16 sizes: six groups, four of which may
-refuse."""
+CAPTURED = ROOT / "tests" / "evidence" / "nccl_tests_h200"
+HEALTHY = tuple(f"ar_{number}" for number in range(1, 9))
+CHANGED = ("ar_2ch", "ar_ll", "nt_ar_nop2p", "ar_contended")
 
 
 def _ask(task: tuple[int, int, float]) -> dict[str, Any]:
@@ -68,148 +69,32 @@ def simulate(seed: int, scale: float, processes: int, only: str | None) -> dict[
     }
 
 
-def _table(head: list[str], rows: list[list[Any]]) -> list[str]:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return [*lines, *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows), ""]
+def captured() -> list[dict[str, Any]]:
+    """The captured runs on four H200s through the judge: each healthy one against the other seven, changed ones against
+    all eight."""
+    runs = {name: read_text((CAPTURED / f"{name}.txt").read_bytes(), name) for name in (*HEALTHY, *CHANGED)}
+    rows = []
+    for name, run in runs.items():
+        history = build_history(_stored(runs[one], number) for number, one in enumerate(HEALTHY) if one != name)
+        rows += [
+            {
+                "run": name,
+                "regime": found.regime.value,
+                "in_place": found.in_place,
+                "standing": found.standing.value,
+                "statistic": found.statistic,
+                "refuse_below": found.refuse_below,
+            }
+            for found in judge([run], history)
+        ]
+    return rows
 
 
-def _part(row: dict[str, Any], name: str, of: str = "admissions") -> str:
-    return f"{100 * row[name] / row[of]:.2f} %" if row[of] else "-"
-
-
-def _history(row: dict[str, Any]) -> str:
-    noise = f", scatter x {row['noise']:g}" if row["noise"] != 1 else ""
-    return f"{row['runs']} runs, {row['nodes']} node{'s' if row['nodes'] > 1 else ''}{noise}"
-
-
-def section(found: dict[str, Any]) -> str:
-    """The part of docs/measured.md, with its heading."""
-    s = found["studies"]
-    lines = [
-        HEADING,
-        "",
-        INTRODUCTION.format(seed=found["seed"], cpu=found["cpu_seconds"]),
-        "",
-        "### Healthy nodes",
-        "",
-        "Budget: 1 % of the admissions, all operations, regimes and sizes together. `doubted`: what would be refused "
-        "without measuring again.",
-        "",
-        *_table(
-            ["history", "admissions", "refused at once", "doubted", "refused in the end", "latency said to be slow"],
-            [
-                [_history(r), r["admissions"], *(_part(r, n) for n in ("outright", "doubted", "refused", "latency"))]
-                for r in s["healthy"]
-            ],
-        ),
-        "### Bandwidth loss at 16 MiB and above",
-        "",
-        *_table(
-            ["history", "loss", "admissions", "refused at once", "doubted", "refused in the end"],
-            [
-                [
-                    _history(r),
-                    f"{r['loss_percent']:.0f} %",
-                    r["admissions"],
-                    *(_part(r, n) for n in ("outright", "doubted", "refused")),
-                ]
-                for r in s["found"]
-            ],
-        ),
-        "### Bad nodes inside the history",
-        "",
-        *_table(
-            ["history", "bad nodes in it", "their loss", "new node's loss", "admissions", "refused in the end"],
-            [
-                [
-                    _history(r),
-                    f"{r['bad_nodes_percent']:.0f} %",
-                    f"{r['bad_loss_percent']:.0f} %",
-                    f"{r['loss_percent']:.0f} %",
-                    r["admissions"],
-                    _part(r, "refused"),
-                ]
-                for r in s["contaminated"]
-            ],
-        ),
-        "### One bad size, and losses between 64 KiB and 16 MiB",
-        "",
-        "History of 30 runs of 30 nodes.",
-        "",
-        *_table(
-            ["what", "loss", "admissions", "refused at once", "refused in the end"],
-            [
-                [name, f"{r['loss_percent']:.0f} %", r["admissions"], _part(r, "outright"), _part(r, "refused")]
-                for name, key in (("64 MiB alone", "one size"), ("128 KiB to 8 MiB", "transition"))
-                for r in s[key]
-            ],
-        ),
-        "### What can be found up to 64 KiB",
-        "",
-        "Time longer by the given factor, history of 30 runs of 30 nodes. Two healthy modes stand up to 1.4 apart, so "
-        "less than that is not to be told from health by its level. Latency refuses nobody.",
-        "",
-        *_table(
-            ["processes", "time", "admissions", "said to be slow"],
-            [
-                [r["processes"], f"x {1 / (1 - r['loss_percent'] / 100):.2f}", r["admissions"], _part(r, "latency")]
-                for r in s["latency"]
-            ],
-        ),
-        "### A fleet from its first day",
-        "",
-        "30 days, a tenth of the nodes admitted each day against a history that starts empty and takes in every "
-        "complete run (the newest 1,000 count), with 5 % bad nodes from the start.",
-        "",
-        *_table(
-            ["fleet", "nodes", "healthy admissions", "refused", "bad admissions", "their loss", "refused"],
-            [
-                [
-                    r["fleet"],
-                    r["nodes"],
-                    r["healthy"],
-                    _part(r, "healthy_refused", "healthy"),
-                    r["bad"],
-                    f"{r['loss_percent']:.0f} %",
-                    _part(r, "bad_found", "bad"),
-                ]
-                for r in s["growth"]
-            ],
-        ),
-        "### Changes of a class",
-        "",
-        "Series over 30 days, searched once; found: a point within 3 days of the change (for a gradual one, of any of "
-        "its days). The smallest step that is called one is 1.5 %.",
-        "",
-        *_table(
-            ["class", "runs", "change at 16 MiB and above", "series", "found", "a point elsewhere"],
-            [
-                [r["class"], r["runs"], r["change"], r["series"], _part(r, "found", "series"), _elsewhere(r)]
-                for r in s["changes"]
-            ],
-        ),
-        "### Steps of a single node",
-        "",
-        *_table(
-            ["runs before", "runs after", "loss at 16 MiB and above", "series", "found", "a step elsewhere"],
-            [
-                [
-                    r["before"],
-                    r["after"],
-                    f"{r['loss_percent']:.0f} %",
-                    r["series"],
-                    _part(r, "found", "series"),
-                    _elsewhere(r),
-                ]
-                for r in s["node steps"]
-            ],
-        ),
-    ]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _elsewhere(row: dict[str, Any]) -> str:
-    return _part(row, "elsewhere", "series")
+def _stored(run: BenchmarkRun, number: int) -> HistoryRun:
+    values = tuple(HistoryValue(m.cell, m.time_us, m.busbw) for m in run.measurements)
+    return HistoryRun(
+        str(number), "h200x4", "h200x4", "one", None, "all-reduce", run.tool, number, RunState.COMPLETE, values=values
+    )
 
 
 def write_page(text: str) -> None:
@@ -230,7 +115,9 @@ def main() -> None:
     parser.add_argument("--study", help="simulate one study anew (healthy, found, ...) and keep the other tables")
     given = parser.parse_args()
     if given.tables_only:
-        write_page(section(json.loads(FOUND.read_text())))
+        found = json.loads(FOUND.read_text()) | {"captured": captured()}
+        FOUND.write_text(json.dumps(found, indent=1) + "\n")
+        write_page(section(found))
         return
     # One thread each: numpy's own would fight over the cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -238,7 +125,8 @@ def main() -> None:
     if given.study is not None:
         kept = json.loads(FOUND.read_text())
         found = {**found, "studies": {**kept["studies"], **found["studies"]}}
-        found = {**found, **{name: kept[name] + found[name] for name in ("seconds", "cpu_seconds")}}
+        found |= {name: kept[name] + found[name] for name in ("seconds", "cpu_seconds")}
+    found["captured"] = captured()
     text = section(found)
     if given.scale == 1:
         FOUND.write_text(json.dumps(found, indent=1) + "\n")

@@ -17,6 +17,8 @@ import subprocess
 import sys
 from typing import Any
 
+import admission_tables
+
 from rankmuster.diagnose import context
 from rankmuster.diagnose.detectors import late_arrival
 from rankmuster.diagnose.run import diagnose
@@ -330,6 +332,11 @@ def dumps_on_cores() -> str:
     return "\n".join(text) + "\n\n"
 
 
+def admission() -> str:
+    """Rates of the judgement on simulated fleets: docs/measured/admission-statistics.json, as simulated."""
+    return admission_tables.section(json.loads((MEASURED / "admission-statistics.json").read_text())) + "\n"
+
+
 def timing() -> str:
     """The benchmark's table."""
     command = [sys.executable, str(ROOT / "benchmarks" / "diagnose_cases.py")]
@@ -351,6 +358,7 @@ def main() -> None:
         + watching_on_gpus()
         + watching_costs()
         + dumps_on_cores()
+        + admission()
         + timing()
     )
 
