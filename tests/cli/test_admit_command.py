@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -100,6 +103,29 @@ def test_no_store_makes_no_history_either(node: list[str], tmp_path: Path, monke
     without = [word for word in node if word not in ("--history", str(tmp_path / "history.db"))]
     assert status_of([*without, *sample("nt_ar_1.txt"), "--no-store", "--output", str(tmp_path / "a")]) == 2
     assert not (tmp_path / "nowhere").exists()
+
+
+WITHOUT = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("sqlalchemy", "alembic"):
+            raise ImportError(f"No module named {name}")
+sys.meta_path.insert(0, Missing())
+from rankmuster.cli.main import status_of
+sys.exit(status_of(sys.argv[1:]))
+"""
+
+
+def test_without_the_packages_of_a_history_a_node_can_still_be_admitted(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT, "admit", *sample("nt_ar_1.txt"), *sample("smi_q.txt")]
+    environ = {name: value for name, value in os.environ.items() if name != "RANKMUSTER_HISTORY"}
+    ran = subprocess.run([*command, "--no-store"], capture_output=True, text=True, env=environ, timeout=60)
+    assert (ran.returncode, ran.stdout[:12]) == (2, "PROVISIONAL:"), ran.stderr
+    asked = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=60)
+    assert asked.returncode == 3
+    assert "pip install 'rankmuster[history]'" in asked.stderr
+    assert "--no-store" in asked.stderr
 
 
 def test_a_history_that_is_named_and_not_there_is_said(

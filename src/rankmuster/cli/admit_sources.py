@@ -15,6 +15,7 @@ from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, doing
 
 if TYPE_CHECKING:
+    from rankmuster.admission.past import Past
     from rankmuster.admission.plan import Outcome, Plan, Sources
     from rankmuster.model.benchmark import Profile
     from rankmuster.store.history import History
@@ -78,14 +79,22 @@ def opened_history(url: str, store: bool) -> Iterator[History | None]:
         yield opened
 
 
+def _past(opened: History | None) -> Past:
+    if opened is None:
+        from rankmuster.admission.past import NoPast
+
+        return NoPast()
+    from rankmuster.admission.past_store import StorePast
+
+    return StorePast(opened)
+
+
 def live(profile: Profile, asked: Asked, opened: History | None) -> tuple[Plan, Sources]:
     """This node."""
     with doing("loading the program"):
         from rankmuster.admission.live import Live, live_sources
         from rankmuster.admission.measuring import How
         from rankmuster.admission.measuring import Tool as Measured
-        from rankmuster.admission.past import NoPast
-        from rankmuster.admission.past_store import StorePast
         from rankmuster.admission.plan import Plan
     how = How(
         Measured(asked.tool.value),
@@ -98,7 +107,7 @@ def live(profile: Profile, asked: Asked, opened: History | None) -> tuple[Plan, 
         asked.keep,
     )
     what = Live(how, profile.key, asked.kernel_log, asked.dcgm_level, asked.image, asked.python)
-    past = StorePast(opened) if opened is not None else NoPast()
+    past = _past(opened)
     with doing("looking at the node's ports"):
         plan = Plan(profile, runs=asked.runs, retests=asked.retests, settings=asked.given)
         return plan, live_sources(what, past)
@@ -114,12 +123,10 @@ def recorded(
 ) -> tuple[Plan, Sources]:
     """What was recorded of a node."""
     with doing("loading the program"):
-        from rankmuster.admission.past import NoPast
-        from rankmuster.admission.past_store import StorePast
         from rankmuster.admission.plan import Plan
         from rankmuster.admission.recorded import NotRecorded, read_recorded, with_kernel_log
         from rankmuster.admission.recorded_sources import recorded_sources
-    past = StorePast(opened) if opened is not None else NoPast()
+    past = _past(opened)
     with doing("reading what was recorded"):
         try:
             found = read_recorded(files, host)
