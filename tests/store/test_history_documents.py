@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from history_made import CLASS, DAY, KIN, START, admission, fingerprint, hash_of, run
+from rankmuster.model.fingerprint import NetworkDevice
 from rankmuster.model.unknown import Unknown
 from rankmuster.store.errors import Conflict, Refused
 from rankmuster.store.history import History
@@ -54,6 +55,17 @@ def test_a_class_hash_over_other_things_is_refused_and_named(history: History) -
     with pytest.raises(Conflict, match="settings"):
         history.put_fingerprint(replace(fingerprint(node="node-c"), settings={}), DOCUMENT)
     assert len(history.fingerprints()) == 1
+
+
+def test_the_same_parts_written_otherwise_are_the_same_class(history: History) -> None:
+    history.put_fingerprint(fingerprint(), DOCUMENT)
+    devices = (NetworkDevice("A", "Ethernet", 25, None, 1), NetworkDevice("B", "InfiniBand", 400.0, "1", 8))
+    first = replace(fingerprint(node="x"), network_device_set=devices, class_hash=hash_of("two kinds"))
+    again = (NetworkDevice("B", "InfiniBand", 400, "1", 8), NetworkDevice("A", "Ethernet", 25.0, None, 1))
+    history.put_fingerprint(first, DOCUMENT)
+    assert history.put_fingerprint(replace(first, host="y", node_hash=hash_of("y"), network_device_set=again), DOCUMENT)
+    with pytest.raises(Refused, match="does not say when it was taken"):
+        history.put_fingerprint(fingerprint(node="z", taken_at=float("nan")), DOCUMENT)
 
 
 def test_a_run_and_a_fingerprint_of_one_class_agree_on_its_settings(history: History) -> None:

@@ -86,6 +86,11 @@ def test_a_history_that_is_not_there_is_made_only_where_that_is_wanted(tmp_path:
     with pytest.raises(Unreachable, match="there is no history at"):
         History.open(str(file), create=False)
     assert not file.parent.exists()
+    file.parent.mkdir(parents=True)
+    file.touch()
+    with pytest.raises(Unreachable, match="there is no history in"):
+        History.open(str(file), create=False)
+    assert file.stat().st_size == 0
     History.open(str(file)).close()
     History.open(f"sqlite:///{file}", create=False).close()
 
@@ -215,6 +220,13 @@ def test_a_server_that_refuses_says_why_and_nothing_says_the_password(postgres: 
     with pytest.raises(Unreachable, match="no such database") as caught:
         History.open(postgres.url("nowhere", password=PASSWORD))
     assert PASSWORD not in str(caught.value)
+
+
+def test_a_question_makes_no_tables_on_a_server(postgres: Postgres) -> None:
+    database = postgres.new_database()
+    with pytest.raises(Unreachable, match="there is no history in"):
+        History.open(postgres.url(database, password=PASSWORD), create=False)
+    assert postgres.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", database) == "0"
 
 
 def test_a_user_without_rights_can_read_and_is_told_so(postgres: Postgres) -> None:

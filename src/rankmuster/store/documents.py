@@ -203,8 +203,12 @@ def _known(value: str | Unknown) -> str | None:
 
 
 def _plain(value: Any) -> Any:
+    """As JSON, the same for what is the same: 400 and 400.0, and NICs in whatever order they were found."""
     if isinstance(value, tuple):
-        return [_plain(one) for one in value]
+        listed = [_plain(one) for one in value]
+        return sorted(listed, key=json.dumps) if any(isinstance(one, dict) for one in listed) else listed
     if is_dataclass(value) and not isinstance(value, (type, Unknown)):
-        return asdict(value)
+        return {name: _plain(part) for name, part in asdict(value).items()}
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return f"unknown: {value.reason}" if isinstance(value, Unknown) else value

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.pool import QueuePool
 
-from rankmuster.store.errors import NotAHistory, Unreachable
+from rankmuster.store.errors import NotAHistory, StoreMissing, Unreachable
 from rankmuster.store.failures import told
 from rankmuster.store.place import Place
 
@@ -23,6 +23,9 @@ that writes more than one file bears belongs on PostgreSQL."""
 
 CONNECT_S = 10
 """Seconds in which a PostgreSQL server has to accept a connection; an URL's own `connect_timeout` wins."""
+
+OLDEST_SQLITE = (3, 35)
+"""RETURNING (3.35, March 2021); window functions are older."""
 
 _BEGIN = "rankmuster_begin"
 
@@ -35,6 +38,9 @@ def make_engine(place: Place, *, create: bool) -> Engine:
     Raises Unreachable, NotAHistory, StoreMissing.
     """
     if place.file is not None:
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            wanted = ".".join(str(part) for part in OLDEST_SQLITE)
+            raise StoreMissing(f"the history needs SQLite {wanted}; this Python has {sqlite3.sqlite_version}")
         return _sqlite(place.file, place, create)
     try:
         url = make_url(place.url or "")
@@ -78,6 +84,11 @@ def _sqlite(file: Path, place: Place, create: bool) -> Engine:
     read_only = file.exists() and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))
     mode = "mode=ro" if read_only else "mode=rwc" if create else "mode=rw"
     if read_only and not _opens(file, mode):
+        if _has_content(file.with_name(file.name + "-wal")):
+            raise Unreachable(
+                f"the history {place.name} is being written by others, or was not closed, and cannot be read without "
+                "the right to write to its folder; ask for that right, or for an export"
+            )
         # nobody writes to what is mounted read-only, and SQLite could not make its lock files there
         mode = "immutable=1"
     target = f"file:{quote(str(file.absolute()))}?{mode}"

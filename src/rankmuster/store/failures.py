@@ -63,7 +63,10 @@ def told(place: Place, doing: str) -> Iterator[None]:
     except ImportError as error:
         raise missing(error) from error
     except Exception as error:
-        raise _told(error, place, doing) from error
+        told_as = _told(error, place, doing)
+        if told_as is None:
+            raise
+        raise told_as from error
 
 
 def missing(error: ImportError) -> StoreMissing:
@@ -75,7 +78,8 @@ def missing(error: ImportError) -> StoreMissing:
     )
 
 
-def _told(error: Exception, place: Place, doing: str) -> Exception:
+def _told(error: Exception, place: Place, doing: str) -> HistoryError | None:
+    """None for what is no failure of a database."""
     import sqlalchemy.exc
 
     original = getattr(error, "orig", None) or error
@@ -107,4 +111,4 @@ def _told(error: Exception, place: Place, doing: str) -> Exception:
         return Unreachable(f"the history {place.name} is no URL that can be used: postgresql://user@host/database")
     if isinstance(error, sqlalchemy.exc.TimeoutError):
         return Busy(f"{where}: no connection became free ({said})")
-    return error
+    return None

@@ -36,14 +36,14 @@ class History:
 
     @classmethod
     def open(cls, url: str, *, create: bool = True) -> History:
-        """`url`: a file's path or `sqlite:///` URL, or `postgresql://user@host/database`. `create`: make the file where
+        """`url`: a file's path or `sqlite:///` URL, or `postgresql://user@host/database`. `create`: make it where
         there is none (Unreachable otherwise). An older SQLite file is brought up to date; a PostgreSQL database only
         where it is empty (OlderHistory otherwise)."""
         place = place_of(url)
         with told(place, "opening it"):
             engine = make_engine(place, create=create)
         try:
-            migrate.make_ready(engine, place)
+            migrate.make_ready(engine, place, create=create)
         except BaseException:
             engine.dispose()
             raise

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, inspect, text
 
 from rankmuster.store.engine import let_readers_go_on, reading, writing
-from rankmuster.store.errors import NewerHistory, NotAHistory, OlderHistory
+from rankmuster.store.errors import NewerHistory, NotAHistory, OlderHistory, Unreachable
 from rankmuster.store.failures import told
 from rankmuster.store.place import Place
 from rankmuster.store.schema import VERSION_TABLE, VERSIONS
@@ -29,10 +29,10 @@ def version_of(connection: Connection) -> str | None:
     return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608  # a constant
 
 
-def make_ready(engine: Engine, place: Place) -> None:
-    """Makes the tables where the database is empty and brings an SQLite file up to date.
+def make_ready(engine: Engine, place: Place, *, create: bool) -> None:
+    """Makes the tables where the database is empty and `create` says so, and brings an SQLite file up to date.
 
-    Raises NotAHistory, NewerHistory, OlderHistory; nothing was written then.
+    Raises Unreachable, NotAHistory, NewerHistory, OlderHistory; nothing was written then.
     """
     with reading(engine, place, "looking for the tables") as connection:
         version = version_of(connection)
@@ -40,6 +40,8 @@ def make_ready(engine: Engine, place: Place) -> None:
             return
         _must_be_ours(connection, version, place)
         _must_be_known(version, place)
+    if version is None and not create:
+        raise Unreachable(f"there is no history in {place.name} yet; `rankmuster history add` makes it")
     if version is not None and engine.dialect.name != "sqlite":
         raise OlderHistory(
             f"the history {place.name} has tables of version {version}, this program works with {NEWEST}: bring it "
