@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -139,6 +140,25 @@ def test_a_rank_that_stops_is_named_and_everything_ends_at_the_limit() -> None:
     assert all_gone()
 
 
+def test_no_rank_outlives_a_parent_that_is_killed() -> None:
+    program = (
+        "from rankmuster.bench.builtin.run import run_builtin; from rankmuster.model.benchmark import *; "
+        "step = Step(Operation.ALL_REDUCE, (1 << 20,), 'float', iterations=1_000_000); "
+        "run_builtin(Profile('long', '', (step,)), gpus=2, environment={}, time_limit_s=60, backend='gloo')"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program])
+    end = time.monotonic() + PATIENCE
+    while len(pids := ranks_of(parent.pid)) < 2 and time.monotonic() < end:
+        time.sleep(0.1)
+    assert len(pids) == 2
+    time.sleep(3)
+    parent.kill()
+    parent.wait()
+    while any(Path(f"/proc/{pid}").exists() for pid in pids.values()) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids.values())
+
+
 def test_an_interpreter_without_torch_is_an_error_that_says_so(tmp_path: Path) -> None:
     wrapper = tmp_path / "python"
     wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
@@ -158,7 +178,11 @@ def test_what_cannot_be_measured_is_said_before_anything_starts() -> None:
 
 
 def ranks_here() -> dict[int, int]:
-    """Rank -> pid of the benchmark's processes that this one has started."""
+    return ranks_of(os.getpid())
+
+
+def ranks_of(starter: int) -> dict[int, int]:
+    """Rank -> pid of the benchmark's processes that another one has started."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -167,7 +191,7 @@ def ranks_here() -> dict[int, int]:
         except (OSError, IndexError, ValueError):
             continue
         orders = next((word for word in words if word.startswith(b"{") and b'"rank":' in word), None)
-        if orders is not None and parent == os.getpid():
+        if orders is not None and parent == starter:
             found[int(orders.partition(b'"rank":')[2].partition(b",")[0])] = int(folder.name)
     return found
 

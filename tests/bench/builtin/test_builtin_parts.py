@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -185,3 +187,14 @@ def test_multicast_that_is_off_here_stays_off_unless_it_is_asked_for() -> None:
     assert off.items() <= stripped(off, {}).items()
     assert "NCCL_NVLS_ENABLE" not in stripped({"NCCL_NVLS_ENABLE": "1"}, {})
     assert stripped(off, {"NCCL_NVLS_ENABLE": "1"})["NCCL_NVLS_ENABLE"] == "1"
+
+
+def test_a_rank_needs_nothing_but_the_standard_library_before_torch() -> None:
+    """It runs in an engine's own environment, which has none of this package's dependencies."""
+    program = (
+        "import sys; before = set(sys.modules); "
+        "import rankmuster.bench.builtin.worker, rankmuster.bench.builtin.setup; "
+        "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert set(done.stdout.split()) - set(sys.stdlib_module_names) == {"rankmuster"}
