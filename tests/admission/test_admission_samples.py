@@ -13,7 +13,7 @@ from rankmuster.admission.facts import UnderLoad
 from rankmuster.admission.past_store import StorePast
 from rankmuster.admission.plan import Outcome
 from rankmuster.model.admission import Decision
-from rankmuster.model.benchmark import AlgorithmChoice, BenchmarkRank, BenchmarkRun, RunState
+from rankmuster.model.benchmark import AlgorithmChoice, BenchmarkRank, BenchmarkRun, RunState, series_key
 from rankmuster.model.judgement import Standing
 from rankmuster.store.history import History
 
@@ -141,7 +141,7 @@ def test_a_refused_node_leaves_the_baseline_as_it_was(tmp_path: Path) -> None:
             history.put_many(outcome.runs)
         class_hash = taken().fingerprint.class_hash
         assert isinstance(class_hash, str)
-        known = history.class_history(class_hash, PROFILE.key)
+        known = history.class_history(class_hash, series_key(PROFILE, "nccl-tests"))
         assert known.total == len(HEALTHY)
         assert known.kept_out == {"refused": 1}, "the same run once, however often it was brought"
         assert admission([run_of("nt_ar_1.txt")], StorePast(history)).record.decision is Decision.PASS

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from rankmuster.bench.record import NoHistory, history_run, rank_spread_percent, record_of
-from rankmuster.model.benchmark import BenchmarkRun, Cell, Measurement, Operation, Profile, RunState, Spread, Step
+from rankmuster.model.benchmark import (
+    BenchmarkRun,
+    Cell,
+    Measurement,
+    Operation,
+    Profile,
+    RunState,
+    Spread,
+    Step,
+    series_key,
+)
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.unknown import Unknown
 
@@ -49,8 +59,15 @@ def test_the_same_run_is_the_same_record_and_another_one_is_not() -> None:
 def test_what_it_is_kept_under() -> None:
     found = history_run(run(measurement(10.0)), fingerprint(), PROFILE)
     assert (found.class_hash, found.kin_hash, found.node_hash, found.host) == ("c", "k", "n", "node01")
-    assert found.profile == PROFILE.key
+    assert found.profile == series_key(PROFILE, found.tool)
     assert found.settings == (("NCCL_ALGO", "Ring"), ("acs", "unknown: no root"))
+
+
+def test_what_another_tool_measured_is_kept_apart() -> None:
+    one = history_run(run(measurement(10.0)), fingerprint(), PROFILE)
+    other = history_run(run(measurement(10.0), tool="built-in"), fingerprint(), PROFILE)
+    assert one.class_hash == other.class_hash
+    assert one.profile != other.profile
 
 
 @pytest.mark.parametrize("part", ["class_hash", "kin_hash", "node_hash"])

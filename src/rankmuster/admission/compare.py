@@ -13,7 +13,7 @@ from rankmuster.admission.past import Past
 from rankmuster.admission.plan import Plan
 from rankmuster.baseline.floors import FloorInput
 from rankmuster.baseline.judge import judge
-from rankmuster.model.benchmark import AlgorithmChoice, BenchmarkRun
+from rankmuster.model.benchmark import AlgorithmChoice, BenchmarkRun, series_key
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.history import ClassHistory
 from rankmuster.model.judgement import RegimeJudgement, Standing
@@ -58,7 +58,10 @@ def compare(
     runs: Sequence[BenchmarkRun], fingerprint: Fingerprint, plan: Plan, past: Past, floor: FloorInput | None
 ) -> Compared:
     """Judges the runs. Raises what the history raises."""
-    profile, why = plan.profile.key, []
+    tools = {run.tool for run in runs}
+    if len(tools) > 1:
+        raise ValueError(f"runs of {' and '.join(sorted(tools))} together: results of two tools have no common history")
+    profile, why = series_key(plan.profile, *tools), []
     own = fingerprint.class_hash
     if isinstance(own, Unknown):
         why.append(f"no history applies: the node's class is not known ({own.reason})")

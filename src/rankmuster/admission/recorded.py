@@ -76,6 +76,12 @@ def read_recorded(paths: Sequence[Path], host: str | None = None) -> Recorded:
         raise NotRecorded(
             f"no benchmark in {_named(paths)}: give what nccl-tests printed, its JSON, or bench's own form"
         )
+    tools = sorted({run.tool for run in found.runs})
+    if len(tools) > 1:
+        raise NotRecorded(
+            f"runs of {' and '.join(tools)} in {_named(paths)}: below the plateau they do not measure the same, and "
+            "have histories of their own; admit with one of them at a time"
+        )
     if logs:
         _with_log(found, b"\n".join(logs))
     found.path = _path(found, host)

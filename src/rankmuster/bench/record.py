@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from statistics import median
 
-from rankmuster.model.benchmark import BenchmarkRun, Cell, HistoryRun, HistoryValue, Measurement, Profile
+from rankmuster.model.benchmark import BenchmarkRun, Cell, HistoryRun, HistoryValue, Measurement, Profile, series_key
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.unknown import Unknown
 
@@ -50,7 +50,7 @@ def history_run(
         record="",
         **known,
         host=fingerprint.host,
-        profile=profile.key,
+        profile=series_key(profile, run.tool),
         tool=run.tool,
         started_at=started,
         state=run.state,

@@ -61,9 +61,16 @@ def class_named(known: Iterable[str], given: str) -> str:
 
 
 def profile_named(known: Iterable[str], given: str) -> str:
-    """The profile with this key, or with this name where only one has it. Raises CommandError."""
-    found = sorted({one for one in known if given in (one, one.partition("@")[0])})
+    """The series of results with this key (`links@0123456789ab/built-in`), or a part of it that only one has: the
+    profile's name, the name and the tool, or all but the tool. Raises CommandError."""
+    found = sorted({one for one in known if given in _names(one)})
     return _only(found, "profile", given)
+
+
+def _names(key: str) -> tuple[str, ...]:
+    profile, _, tool = key.partition("/")
+    name = profile.partition("@")[0]
+    return (key, profile, name, f"{name}/{tool}")
 
 
 def _only(found: list[str], what: str, given: str) -> str:

@@ -163,6 +163,15 @@ class Profile:
         return f"{self.name}@{_digest([asdict(step) for step in self.steps] + [self.ranks])}"
 
 
+def series_key(profile: Profile, tool: str) -> str:
+    """Under what the history keeps results of a profile: `links@0123456789ab/built-in`.
+
+    Tools agree on the plateau and not below it: one starts a process for all GPUs, the other one for each. What one
+    measured is no baseline for the other.
+    """
+    return f"{profile.key}/{tool}"
+
+
 def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
@@ -191,7 +200,7 @@ class HistoryRun:
     kin_hash: str
     node_hash: str
     host: str | None
-    profile: str  # Profile.key
+    profile: str  # series_key(Profile, tool)
     tool: str
     started_at: float
     state: RunState
