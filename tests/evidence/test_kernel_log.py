@@ -85,6 +85,12 @@ def test_who_merely_asked_for_memory_was_not_killed():
             True,
         ),
         (
+            "nvidia 0000:9b:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+            "aer",
+            "0000:9b:00",
+            True,
+        ),
+        (
             "nvidia 0000:9b:00.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer",
             "aer",
             "0000:9b:00",

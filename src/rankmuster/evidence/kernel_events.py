@@ -31,14 +31,13 @@ _DEVICE = rf"(?P<device>{ADDRESS})"
 _INTERFACE = r"(?P<device>[\w.\-@]{1,32})"
 
 
+_HARMLESS = re.compile(r"non-?fatal|(?<!un)correct(?:ed|able)")
+"""`Corrected`, `Correctable`, `Uncorrected (Non-Fatal)`; `Uncorrected (Fatal)` is not among them."""
+
+
 def _severity(text: str) -> bool | None:
     lower = text.lower()
-    if (
-        "non-fatal" in lower
-        or "nonfatal" in lower
-        or "corrected" in lower
-        or "correctable" in lower.replace("uncorrectable", "")
-    ):
+    if _HARMLESS.search(lower):
         return False
     return True if "fatal" in lower else None
 
