@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO ?= examples/rank-stops-calling
 PYTEST_ARGS ?= -n auto
 
-.PHONY: all help demo test test-real bench bench-quick bench-cases fuzz watch-replay check format format-check lint types imports clean
+.PHONY: all help demo test test-real bench bench-quick bench-cases bench-history simulate fuzz watch-replay check format format-check lint types imports clean
 
 all: $(STAMP) ## make .venv and install the program with its tools
 
@@ -44,7 +44,7 @@ $(VENV)/.real: $(STAMP)
 REAL_TESTS := tests/diagnose/test_gloo_dumps.py tests/collect/flight/test_real_debug_server.py \
     tests/collect/test_take_stacks.py tests/collect/bundle/test_upload.py tests/drill/test_gloo_drills.py \
     tests/watch/export/test_export_prometheus.py tests/drill/test_gloo_serving.py tests/drill/test_gloo_watch.py \
-    tests/cli/test_flight_slurm_ssh.py
+    tests/cli/test_flight_slurm_ssh.py tests/bench/builtin/test_builtin_gloo.py tests/bench/launch/test_launch_real.py
 
 test-real: $(VENV)/.real ## run the tests with real torch processes (CPU, gloo), py-spy, an S3 server and Prometheus
 	$(BIN)/pytest $(PYTEST_ARGS) $(REAL_TESTS)
@@ -60,6 +60,9 @@ bench-quick: $(STAMP) ## the same on small jobs and a part of the grid, printed 
 
 bench-cases: $(STAMP) ## time and memory of the command per case
 	$(BIN)/python benchmarks/diagnose_cases.py
+
+simulate: $(STAMP) ## simulated fleets: what admission finds and refuses; writes docs/measured.md's tables (about 10 minutes)
+	$(BIN)/python tools/simulate_fleet.py
 
 watch-replay: $(STAMP) ## replay synthetic hours, stops and the cases through the watch (about 15 minutes)
 	$(BIN)/python tools/replay_watch.py --cases tests/cases --output docs/measured/watch-replay.json

@@ -39,10 +39,19 @@ EVIDENCE = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
 COLLECT = (ROOT / "docs" / "collect.md").read_text(encoding="utf-8")
 WHERE = (ROOT / "docs" / "where-to-run.md").read_text(encoding="utf-8")
 WATCH = (ROOT / "docs" / "watch.md").read_text(encoding="utf-8")
-FLIGHT = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("flight.md", "flight-at-scale.md"))
-PAGES = {"collect": COLLECT, "bundle": COLLECT, "watch": WATCH, "top": WATCH, "flight": FLIGHT} | dict.fromkeys(
-    ("env", "calibrate"), (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
-)
+PAGES = {"collect": COLLECT, "bundle": COLLECT, "watch": WATCH, "top": WATCH} | {
+    command: "".join((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in names)
+    for command, names in {
+        "env": ("environment",),
+        "calibrate": ("environment",),
+        "flight": ("flight", "flight-at-scale"),
+        "fingerprint": ("fingerprint",),
+        "bench": ("bench", "bench-multi-node"),
+        "history": ("history",),
+        "admit": ("admission",),
+        "drift": ("drift",),
+    }.items()
+}
 """The commands that have a page of their own; the README speaks of the options of the others."""
 
 
@@ -75,7 +84,8 @@ def options() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_is_documented(name: str) -> None:
-    assert f"rankmuster {name}" in README
+    assert f"rankmuster {name}" in README + PAGES.get(name.partition(" ")[0], "")
+    assert f"rankmuster {name.partition(' ')[0]}" in README
 
 
 @pytest.mark.parametrize(("command", "option"), options())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from rankmuster.cli.bench_nodes import nodes
 from rankmuster.cli.bench_pairs import pairs
 from rankmuster.cli.bench_profile import compute, show
 from rankmuster.cli.bench_read import read
@@ -23,3 +24,4 @@ app.command("read", short_help="Read what nccl-tests printed or wrote.")(read)
 app.command("profiles", short_help="List the profiles, or show one as YAML.")(show)
 app.command("profile", short_help="Compute a profile from what an instance did.")(compute)
 app.command("pairs", short_help="Find a slow node or rail by measuring pairs of nodes.")(pairs)
+app.command("nodes", short_help="Measure a profile over several nodes at once.")(nodes)

@@ -53,7 +53,7 @@ def add_commands(app: typer.Typer, arguments: Sequence[str]) -> None:
 
     What `app` has already stays as it is.
     """
-    present: set[str | None] = {one.name for one in (*app.registered_commands, *app.registered_groups)}
+    present = {one.name for one in app.registered_commands} | {one.name for one in app.registered_groups}
     asked = arguments[0] if arguments else None
     if asked in present or asked == "--version":
         return
