@@ -24,7 +24,11 @@ _ONE_AT_A_TIME = 0x72616E6B6D757374  # "rankmust"; the number of PostgreSQL's ad
 
 def version_of(connection: Connection) -> str | None:
     """The version of the tables, None where there are none of this program."""
-    if not inspect(connection).has_table(VERSION_TABLE):
+    if connection.dialect.name == "postgresql":
+        there = text("SELECT to_regclass(:name) IS NOT NULL")
+    else:
+        there = text("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name")
+    if not connection.execute(there, {"name": VERSION_TABLE}).scalar():
         return None
     return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608  # a constant
 
