@@ -68,6 +68,15 @@ def test_what_was_asked_for_is_what_the_tool_is_asked_for(tmp_path: Path) -> Non
     }
 
 
+def test_multicast_that_is_off_here_stays_off_and_nothing_else_of_nccl_is_passed_on(tmp_path: Path) -> None:
+    here = {"PATH": os.environ["PATH"], "NCCL_NVLS_ENABLE": "0", "NCCL_PROTO": "LL"}
+    folder = install(tmp_path / "bin")
+    run(folder, environ=here)
+    ((_, _, environment),) = starts(folder)
+    assert environment["NCCL_NVLS_ENABLE"] == "0"
+    assert "NCCL_PROTO" not in environment
+
+
 def test_without_a_number_all_gpus_that_the_tool_sees_are_used(tmp_path: Path) -> None:
     assert len(run(install(tmp_path / "bin", gpus=6)).ranks) == 6
     with pytest.raises(NcclTestsMissing, match="sees 1 GPU"):

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rankmuster.bench.builtin.environment import safeguards
 from rankmuster.bench.contention import Contention, ContentionWatch
 from rankmuster.bench.nccl_tests_find import Binary, NcclTestsMissing, count_gpus, find
 from rankmuster.bench.nccl_tests_once import Place, run_once
@@ -73,7 +74,8 @@ def run_nccl_tests(
 
     Raises NcclTestsMissing where no usable program is found, or there are fewer than two GPUs.
     """
-    environment = {name: environ[name] for name in PASSED if name in environ} | {"LC_ALL": "C"} | dict(given or {})
+    needed = {name: environ[name] for name in PASSED if name in environ} | {"LC_ALL": "C"}
+    environment = {**needed, **safeguards(environ), **(given or {})}
     binaries = find((step.operation for step in profile.steps), folder=folder, environ=environ, environment=environment)
     ranks = gpus or profile.ranks or count_gpus(next(iter(binaries.values())), environment)
     if ranks < 2:

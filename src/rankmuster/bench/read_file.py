@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from rankmuster.bench.builtin import from_output
 from rankmuster.evidence.benchmark_file import NotABenchmark, read_benchmark, recognises
 from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.folder import EvidenceError, walk
@@ -54,6 +55,11 @@ def runs_in(data: bytes, source: str, operation: Operation | None = None) -> tup
             raise NoRuns(f"{source} is no benchmark run: {error}") from error
     if not data.strip():
         raise NoRuns(f"{source} is empty")
+    if from_output.recognises(data):
+        try:
+            return (from_output.read_output([data], source),)
+        except ValueError as error:
+            raise NoRuns(str(error)) from error
     runs = read_runs(data, source, operation)
     if not runs:
         raise NoRuns(f"{source} holds no output of nccl-tests: neither a table, nor its JSON, nor a failure of it")

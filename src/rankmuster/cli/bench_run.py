@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Mapping
-from enum import Enum
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.bench.tool import CannotMeasure, How, Tool, measured
 from rankmuster.cli.as_ctrl_c import as_ctrl_c
 from rankmuster.cli.bench_output import BenchFormat, deliver_runs
 from rankmuster.cli.options import Debug, OutputFile
@@ -19,7 +17,7 @@ from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, doing
 
 if TYPE_CHECKING:
-    from rankmuster.model.benchmark import BenchmarkRun, Profile
+    from rankmuster.model.benchmark import BenchmarkRun
 
 TIME_LIMIT_SECONDS = 600.0
 """Of one run, by default: `links` takes one to two minutes on eight GPUs; a hang is known by its not ending."""
@@ -27,14 +25,6 @@ TIME_LIMIT_SECONDS = 600.0
 MOST_SECONDS = 86_400.0
 MOST_RUNS = 10_000
 MOST_GPUS = 1_024
-
-
-class Tool(str, Enum):
-    """What measures."""
-
-    AUTO = "auto"
-    NCCL_TESTS = "nccl-tests"
-    BUILT_IN = "built-in"
 
 
 def run(
@@ -94,94 +84,18 @@ def run(
             profile = chosen(profile_name)
         except NoProfile as error:
             raise CommandError(str(error)) from error
+    how = How(tool, gpus, given, os.environ, limit, folder, python, choices=choices)
     found: list[BenchmarkRun] = []
     for number in range(1, runs + 1):
         own = keep / f"run-{number:0{len(str(runs))}d}" if keep is not None and runs > 1 else keep
         with doing(f"run {number} of {profile.name}"), as_ctrl_c():
-            found.append(_measured(tool, profile, gpus, given, folder, python, limit, own, choices))
+            try:
+                found.append(measured(profile, replace(how, keep=own)))
+            except CannotMeasure as error:
+                raise CommandError(str(error)) from error
         if runs > 1:
             say(f"run {number} of {runs}: {found[-1].state.value}")
     return deliver_runs(found, form, output)
-
-
-def _measured(
-    tool: Tool,
-    profile: Profile,
-    gpus: int | None,
-    given: Mapping[str, str],
-    folder: Path | None,
-    python: str | None,
-    limit: float,
-    keep: Path | None,
-    choices: bool,
-) -> BenchmarkRun:
-    nccl_tests = partial(_nccl_tests, profile, gpus, given, folder, limit, keep, choices)
-    built_in = partial(_built_in, profile, gpus, given, python, limit, keep, choices)
-    if tool is Tool.BUILT_IN:
-        return built_in()
-    from rankmuster.bench.nccl_tests import NcclTestsMissing
-
-    try:
-        return nccl_tests()
-    except NcclTestsMissing as error:
-        if tool is Tool.NCCL_TESTS or folder is not None:
-            raise CommandError(str(error)) from error
-        return _instead(built_in, str(error))
-    except OSError as error:
-        raise CommandError(f"nccl-tests could not be run: {error.strerror or error}") from error
-
-
-def _instead(built_in: Callable[[], BenchmarkRun], missing: str) -> BenchmarkRun:
-    """The built-in benchmark; where it cannot run either, both reasons are said."""
-    try:
-        return built_in()
-    except CommandError as error:
-        raise CommandError(f"{error}; nor is there nccl-tests: {missing}") from error
-
-
-def _nccl_tests(
-    profile: Profile,
-    gpus: int | None,
-    given: Mapping[str, str],
-    folder: Path | None,
-    limit: float,
-    keep: Path | None,
-    choices: bool,
-) -> BenchmarkRun:
-    from rankmuster.bench.nccl_tests import run_nccl_tests
-
-    return run_nccl_tests(
-        profile,
-        gpus=gpus,
-        environ=os.environ,
-        now=time.time,
-        given=given,
-        folder=folder,
-        time_limit_s=limit,
-        choices=choices,
-        keep=keep,
-    )
-
-
-def _built_in(
-    profile: Profile,
-    gpus: int | None,
-    given: Mapping[str, str],
-    python: str | None,
-    limit: float,
-    keep: Path | None,
-    choices: bool,
-) -> BenchmarkRun:
-    from rankmuster.bench.builtin.run import run_builtin
-
-    try:
-        return run_builtin(
-            profile, gpus=gpus, environment=given, time_limit_s=limit, python=python, keep=keep, choices=choices
-        )
-    except ValueError as error:
-        raise CommandError(f"the built-in benchmark cannot run {profile.name}: {error}") from error
-    except OSError as error:
-        raise CommandError(f"the built-in benchmark could not be started: {error.strerror or error}") from error
 
 
 def _variables(words: list[str]) -> dict[str, str]:
