@@ -10,9 +10,13 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
+from rankmuster.store.errors import StoreMissing
 from rankmuster.store.failures import missing
 
 SCHEMA = "rankmuster.history-parquet/1"
+
+OLDEST_ARROW = 15
+"""pyarrow's version: the first with checksums of pages. Without them damage within a page is read as other numbers."""
 
 KIND = "kind"
 """The column of a single file that names a row's table."""
@@ -82,6 +86,10 @@ class Arrow:
 def arrow() -> Arrow:
     """Raises StoreMissing."""
     try:
-        return Arrow(importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet"))
+        found = Arrow(importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet"))
     except ImportError as error:
         raise missing(error) from error
+    version = str(found.arrow.__version__)
+    if int(version.partition(".")[0]) < OLDEST_ARROW:
+        raise StoreMissing(f"parquet with checksums needs pyarrow {OLDEST_ARROW} or later, and {version} is installed")
+    return found
