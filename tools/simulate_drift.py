@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from rankmuster.baseline.simulate_fleet import Fleet as Results
 from rankmuster.baseline.simulate_noise import CALIBRATED, LINK_BOUND_FROM, Noise
 from rankmuster.model.drift import DriftKind, DriftReport, DriftScope
 from rankmuster.model.fingerprint import NONE, Fingerprint
+from rankmuster.model.history import CellHistory, ClassHistory
 
 SLOWER = (DriftKind.BANDWIDTH, DriftKind.LATENCY, DriftKind.DISPERSION)
 
@@ -113,11 +112,6 @@ def slower_nodes(report: DriftReport) -> set[str]:
     return {node for one in report.findings if one.kind in SLOWER and (one.size or 0.0) < 0 for node in one.nodes}
 
 
-def looks(plan: Plan, count: int, ask: Callable[[DriftReport], float]) -> float:
-    """Mean of `ask` over `count` fleets."""
-    return float(np.mean([ask(examine(fleet_of(plan, seed))) for seed in range(1, count + 1)]))
-
-
 def healthy(plan: Plan, count: int) -> dict[str, float]:
     """Findings per look at healthy fleets, of whatever kind."""
     reports = [examine(fleet_of(plan, seed)) for seed in range(1, count + 1)]
@@ -130,6 +124,43 @@ def healthy(plan: Plan, count: int) -> dict[str, float]:
         / count,
         "stop_per_look": sum(report.stop_rollout for report in reports) / count,
     }
+
+
+def daily(plan: Plan, count: int, first: int) -> dict[str, float]:
+    """Healthy fleets looked at every day from day `first` on: findings that were not there at the look before."""
+    new = 0
+    for seed in range(1, count + 1):
+        whole = fleet_of(plan, seed)
+        before: set[tuple[str, ...]] = set()
+        for day in range(first, plan.days + 1):
+            until = START_S + DAY_S * day
+            histories = tuple(up_to(one, until) for one in whole.histories)
+            report = examine(replace(whole, histories=histories, now=until))
+            found = {(one.kind.value, *one.nodes) for one in report.findings}
+            new += len(found - before)
+            before = found
+    days = count * (plan.days + 1 - first)
+    return {"days": days, "new_findings": new, "new_findings_per_day": new / days}
+
+
+def up_to(history: ClassHistory, until: float) -> ClassHistory:
+    """What the store had then."""
+    keep = history.started_at < until
+    place = np.cumsum(keep) - 1
+    cells = {}
+    for cell, column in history.cells.items():
+        rows = keep[column.run]
+        cells[cell] = CellHistory(
+            cell, place[column.run[rows]], column.busbw[rows], column.time_us[rows], column.min_us[rows]
+        )
+    return replace(
+        history,
+        nodes=tuple(node for node, kept in zip(history.nodes, keep, strict=True) if kept),
+        started_at=history.started_at[keep],
+        records=tuple(record for record, kept in zip(history.records, keep, strict=True) if kept),
+        cells=cells,
+        total=int(keep.sum()),
+    )
 
 
 def one_node(plan: Plan, count: int) -> dict[str, float]:
@@ -158,17 +189,17 @@ def rollout(plan: Plan, count: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """All of it; some 20 minutes on one core."""
+    """All of it; some 40 minutes on one core."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--fleets", type=int, default=40)
+    parser.add_argument("--fleets", type=int, default=20)
     given = parser.parse_args()
     count: int = given.fleets
-    started = time.perf_counter()
     wide = CALIBRATED.scaled(2.0)
     answer = {
         "healthy_200": healthy(Plan(200), 5 * count),
-        "healthy_1000": healthy(Plan(1000), count),
+        "healthy_1000": healthy(Plan(1000), 3 * count),
+        "healthy_1000_every_day": daily(Plan(1000, days=45), max(1, count // 10), first=15),
         "healthy_300_twice_the_noise": healthy(Plan(300, noise=wide), 2 * count),
         "harmless_rollout_300": healthy(Plan(300, harmless=100), count),
         **{
@@ -192,7 +223,7 @@ def main() -> None:
         },
         "rollout_8%_on_5_of_300": rollout(Plan(300, slow=5, loss=0.08, rolled_out=True, day=26), count),
     }
-    text = json.dumps({"fleets": count, "seconds": round(time.perf_counter() - started), "answers": answer}, indent=1)
+    text = json.dumps({"fleets": count, "answers": answer}, indent=1)
     if given.output:
         given.output.write_text(text + "\n", encoding="utf-8")
     print(text)
