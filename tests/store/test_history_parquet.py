@@ -13,6 +13,7 @@ from rankmuster.model.history import ChangeState
 from rankmuster.store.errors import Conflict, Refused
 from rankmuster.store.history import History
 from rankmuster.store.parquet_read import read_parquet
+from rankmuster.store.parquet_seal import seal
 from rankmuster.store.parquet_write import write_parquet
 
 pq = pytest.importorskip("pyarrow.parquet")
@@ -110,15 +111,16 @@ def test_a_file_that_was_cut_off_stores_nothing(
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
 def test_a_file_that_is_damaged_inside_stores_nothing(
-    full: History, elsewhere: History, tmp_path: Path, form: str
+    full: History, elsewhere: History, tmp_path: Path, form: str, share: float
 ) -> None:
     write_parquet(full, tmp_path / form)
     file = tmp_path / form / "results.parquet" if form == "folder" else tmp_path / form
     data = bytearray(file.read_bytes())
-    data[len(data) // 2 : len(data) // 2 + 40] = b"\x55" * 40
+    data[int(len(data) * share)] ^= 1
     file.write_bytes(data)
-    with pytest.raises(Refused):
+    with pytest.raises(Refused, match="damaged"):
         read_parquet(elsewhere, [tmp_path / form])
     assert elsewhere.classes() == ()
 
@@ -181,6 +183,9 @@ def test_a_row_that_was_edited_is_named_and_nothing_is_stored(
     rows = whole.to_pylist()
     rows[1 if table in ("runs", "results") else 0][column] = value
     pq.write_table(type(whole).from_pylist(rows, schema=whole.schema), file)
+    with pytest.raises(Refused, match="damaged or was changed"):
+        read_parquet(elsewhere, [tmp_path / "out"])
+    seal(file)
     with pytest.raises((Refused, Conflict), match=said):
         read_parquet(elsewhere, [tmp_path / "out"])
     assert content(elsewhere) == before

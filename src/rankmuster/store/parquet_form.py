@@ -10,13 +10,10 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
-from rankmuster.store.errors import StoreMissing
 from rankmuster.store.failures import missing
+from rankmuster.store.parquet_seal import UNSEALED
 
 SCHEMA = "rankmuster.history-parquet/1"
-
-OLDEST_ARROW = 15
-"""pyarrow's version: the first with checksums of pages. Without them damage within a page is read as other numbers."""
 
 KIND = "kind"
 """The column of a single file that names a row's table."""
@@ -79,17 +76,13 @@ class Arrow:
         else:
             columns = TABLES[kind]
         fields = [self.arrow.field(name, self.arrow.type_for_alias(type_)) for name, type_ in columns.items()]
-        facts = {"schema": SCHEMA, KIND: kind, "counts": counts}
+        facts = {"schema": SCHEMA, KIND: kind, "counts": counts, "seal": UNSEALED}
         return self.arrow.schema(fields, metadata=facts)
 
 
 def arrow() -> Arrow:
     """Raises StoreMissing."""
     try:
-        found = Arrow(importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet"))
+        return Arrow(importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet"))
     except ImportError as error:
         raise missing(error) from error
-    version = str(found.arrow.__version__)
-    if int(version.partition(".")[0]) < OLDEST_ARROW:
-        raise StoreMissing(f"parquet with checksums needs pyarrow {OLDEST_ARROW} or later, and {version} is installed")
-    return found

@@ -17,6 +17,7 @@ from rankmuster.store.errors import HistoryError, Refused
 from rankmuster.store.history import History
 from rankmuster.store.parquet_form import ALL, KIND, SCHEMA, TABLES, Arrow, arrow
 from rankmuster.store.parquet_rows import Counted, store_rows
+from rankmuster.store.parquet_seal import check_seal
 from rankmuster.store.write_runs import count_anew
 
 ROWS = 65_536
@@ -73,6 +74,7 @@ def _sets(pa: Arrow, paths: Iterable[Path]) -> list[list[Part]]:
 
 
 def _part(pa: Arrow, path: Path) -> Part:
+    check_seal(path)
     try:
         with path.open("rb") as file:
             schema = pa.parquet.ParquetFile(file).schema_arrow
@@ -80,7 +82,7 @@ def _part(pa: Arrow, path: Path) -> Part:
         if error.errno is not None:
             raise Refused(f"cannot import {path}: {error.strerror or error}") from error
         raise _damaged(path, error) from error
-    except pa.arrow.ArrowException as error:
+    except (UnicodeDecodeError, pa.arrow.ArrowException) as error:
         raise _damaged(path, error) from error
     facts = {key.decode("utf-8", "replace"): value for key, value in (schema.metadata or {}).items()}
     said = facts.get("schema", b"").decode("utf-8", "replace")
@@ -120,7 +122,7 @@ def _rows(pa: Arrow, parts: Sequence[Part], kind: str) -> Iterator[list[dict[str
         count = 0
         try:
             with part.path.open("rb") as opened:
-                file = pa.parquet.ParquetFile(opened, page_checksum_verification=True)
+                file = pa.parquet.ParquetFile(opened)
                 columns = [*TABLES[kind], *([KIND] if part.kind == ALL else [])]
                 for batch in file.iter_batches(ROWS, columns=columns):
                     rows = batch.to_pylist()

@@ -19,6 +19,7 @@ from rankmuster.store.documents import read_admissions, read_fingerprints
 from rankmuster.store.errors import Refused
 from rankmuster.store.history import History
 from rankmuster.store.parquet_form import ALL, KIND, TABLES, Arrow, arrow
+from rankmuster.store.parquet_seal import seal
 from rankmuster.store.plain import choices_text, numbers_of, settings_text
 from rankmuster.store.read_runs import every_run
 from rankmuster.store.schema import (
@@ -59,6 +60,8 @@ def write_parquet(history: History, target: Path) -> dict[str, int]:
         with history.reading("exporting") as connection:
             counts = {kind: _count(connection, table) for kind, table in _ROWS_OF.items()}
             _write(pa, connection, beside, single, counts)
+        for file in [beside] if single else beside.iterdir():
+            seal(file)
         os.replace(beside, target)
     except OSError as error:
         raise Refused(f"cannot export to {target}: {error.strerror or error}") from error
@@ -75,7 +78,7 @@ def _write(pa: Arrow, connection: Connection, place: Path, single: bool, counts:
     with ExitStack() as stack:
 
         def writer(path: Path, kind: str) -> Any:
-            made = pa.parquet.ParquetWriter(path, pa.schema(kind, facts), compression="zstd", write_page_checksum=True)
+            made = pa.parquet.ParquetWriter(path, pa.schema(kind, facts), compression="zstd")
             return stack.enter_context(made)
 
         if single:
