@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO ?= examples/rank-stops-calling
 PYTEST_ARGS ?= -n auto
 
-.PHONY: all help demo test test-real bench bench-quick bench-cases bench-history simulate fuzz watch-replay check format format-check lint types imports clean
+.PHONY: all help demo test test-real bench bench-quick bench-cases bench-history simulate simulate-drift fuzz watch-replay check format format-check lint types imports clean
 
 all: $(STAMP) ## make .venv and install the program with its tools
 
@@ -44,9 +44,10 @@ $(VENV)/.real: $(STAMP)
 REAL_TESTS := tests/diagnose/test_gloo_dumps.py tests/collect/flight/test_real_debug_server.py \
     tests/collect/test_take_stacks.py tests/collect/bundle/test_upload.py tests/drill/test_gloo_drills.py \
     tests/watch/export/test_export_prometheus.py tests/drill/test_gloo_serving.py tests/drill/test_gloo_watch.py \
-    tests/cli/test_flight_slurm_ssh.py tests/bench/builtin/test_builtin_gloo.py tests/bench/launch/test_launch_real.py
+    tests/cli/test_flight_slurm_ssh.py tests/bench/builtin/test_builtin_gloo.py tests/bench/launch/test_launch_real.py \
+    tests/store tests/cli/test_history_command.py
 
-test-real: $(VENV)/.real ## run the tests with real torch processes (CPU, gloo), py-spy, an S3 server and Prometheus
+test-real: $(VENV)/.real ## run the tests with real torch processes (CPU, gloo), py-spy, S3, Prometheus, PostgreSQL, Slurm and mpirun
 	$(BIN)/pytest $(PYTEST_ARGS) $(REAL_TESTS)
 
 fuzz: $(STAMP) ## changed and damaged dumps through all readers, with sanitizers (5 minutes; needs a C compiler)
@@ -61,8 +62,14 @@ bench-quick: $(STAMP) ## the same on small jobs and a part of the grid, printed 
 bench-cases: $(STAMP) ## time and memory of the command per case
 	$(BIN)/python benchmarks/diagnose_cases.py
 
+bench-history: $(VENV)/.real ## a decision with 1,000,000 stored results, on SQLite and PostgreSQL (1 minute)
+	$(BIN)/python benchmarks/history_bench.py
+
 simulate: $(STAMP) ## simulated fleets: what admission finds and refuses; writes docs/measured.md's tables (about 10 minutes)
 	$(BIN)/python tools/simulate_fleet.py
+
+simulate-drift: $(STAMP) ## simulated fleets: what drift finds, and its false findings (about 40 minutes)
+	$(BIN)/python tools/simulate_drift.py --output docs/measured/drift-fleet.json
 
 watch-replay: $(STAMP) ## replay synthetic hours, stops and the cases through the watch (about 15 minutes)
 	$(BIN)/python tools/replay_watch.py --cases tests/cases --output docs/measured/watch-replay.json
