@@ -18,6 +18,7 @@ import sys
 from typing import Any
 
 import admission_tables
+import baseline_tables
 
 from rankmuster.diagnose import context
 from rankmuster.diagnose.detectors import late_arrival
@@ -337,6 +338,20 @@ def admission() -> str:
     return admission_tables.section(json.loads((MEASURED / "admission-statistics.json").read_text())) + "\n"
 
 
+def _measured(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((MEASURED / f"{name}.json").read_text())
+    return found
+
+
+def baselines() -> str:
+    """Admission on GPUs, the history's benchmark and drift on simulated fleets, as their tools wrote them."""
+    return (
+        baseline_tables.on_gpus(_measured("gpu-admission"))
+        + baseline_tables.history(_measured("history"))
+        + baseline_tables.drift(_measured("drift-fleet"))
+    )
+
+
 def timing() -> str:
     """The benchmark's table."""
     command = [sys.executable, str(ROOT / "benchmarks" / "diagnose_cases.py")]
@@ -359,6 +374,7 @@ def main() -> None:
         + watching_costs()
         + dumps_on_cores()
         + admission()
+        + baselines()
         + timing()
     )
 

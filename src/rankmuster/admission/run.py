@@ -97,6 +97,8 @@ def _measure(plan: Plan, sources: Sources, before: Taken, measured: _Measured) -
         borderline = any(
             judged.can_refuse and judged.standing is Standing.BORDERLINE for judged in measured.compared.judgements
         )
+        if _below(measured.compared):
+            return  # refused by a single process already: no other one can change that
         if not borderline or measured.retests >= plan.retests or not measured.goes_on:
             return
         measured.retests += 1

@@ -10,14 +10,16 @@ from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
+from rankmuster.model import benchmark_document
 from rankmuster.model.admission import SCHEMA, AdmissionRecord
 
 HASH = "hash"
 
 
 def to_plain(record: AdmissionRecord) -> dict[str, Any]:
-    """The record as values of JSON, `schema` first; numbers that are none are null."""
-    return {"schema": SCHEMA, **_plain(record)}
+    """The record as values of JSON, `schema` first; numbers that are none are null. Runs have bench's own form."""
+    runs = [benchmark_document.plain(run) for run in record.runs]
+    return {"schema": SCHEMA, **_plain(replace(record, runs=())), "runs": runs}
 
 
 def render(record: AdmissionRecord) -> str:
