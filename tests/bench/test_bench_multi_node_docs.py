@@ -14,9 +14,9 @@ from typer.main import get_command
 from rankmuster.baseline.pairs import TOLERANCE
 from rankmuster.bench.launch.pairs import PROFILE
 from rankmuster.cli import bench_nodes, bench_pairs
+from rankmuster.cli.bench_launch_options import LauncherName
 from rankmuster.cli.bench_nodes import nodes
 from rankmuster.cli.bench_pairs import PairsStatus, pairs
-from rankmuster.cli.bench_pairs_given import LauncherName
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bench-multi-node.md").read_text(encoding="utf-8")
 

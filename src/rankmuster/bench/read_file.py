@@ -33,6 +33,11 @@ def read_file(name: str, operation: Operation | None = None) -> tuple[BenchmarkR
     """Every run in a file, or in all of a folder, bundle or archive; `-` is standard input. Raises NoRuns."""
     if name != STDIN and (Path(name).is_dir() or name.endswith(_PACKED)):
         return _of_folder(name, operation)
+    return runs_in(output_in(name), "standard input" if name == STDIN else name, operation)
+
+
+def output_in(name: str) -> bytes:
+    """A benchmark's output as it is; `-` is standard input. Raises NoRuns: it cannot be read, or is too large."""
     try:
         if name == STDIN:
             data = sys.stdin.buffer.read(MOST_BYTES + 1)
@@ -43,7 +48,7 @@ def read_file(name: str, operation: Operation | None = None) -> tuple[BenchmarkR
         raise NoRuns(f"cannot read {name}: {error.strerror or error}") from error
     if len(data) > MOST_BYTES:
         raise NoRuns(f"{name} has more than {MOST_BYTES >> 20} MiB, which no benchmark writes; give its own output")
-    return runs_in(data, "standard input" if name == STDIN else name, operation)
+    return data
 
 
 def runs_in(data: bytes, source: str, operation: Operation | None = None) -> tuple[BenchmarkRun, ...]:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from rankmuster.bench.tool import Tool
 from rankmuster.cli.admit_output import Format, status_of, text_of, write_metrics
 from rankmuster.cli.admit_pairs import pairs
-from rankmuster.cli.admit_sources import Asked, Tool, admitted, keep, live, opened_history, recorded
+from rankmuster.cli.admit_sources import Asked, admitted, keep, live, opened_history, recorded
+from rankmuster.cli.given import bytes_of, profile_of, variables_of
+from rankmuster.cli.history_place import HistoryPlace
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver, say, write_stdout
 from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, ExitStatus, doing
-
-if TYPE_CHECKING:
-    from rankmuster.model.benchmark import Profile
 
 TIME_LIMIT_SECONDS = 600.0
 """Of one run of the benchmark, by default: `links` takes one to two minutes on eight GPUs, and a hang never ends."""
@@ -48,14 +48,7 @@ def admit(
         str,
         typer.Option("--profile", metavar="NAME|FILE", help="What to measure; see `bench profiles`."),
     ] = "links",
-    history: Annotated[
-        str,
-        typer.Option(
-            "--history",
-            metavar="URL",
-            help="A file or postgresql:// URL; default: RANKMUSTER_HISTORY, then history.db in the state folder.",
-        ),
-    ] = "",
+    history: HistoryPlace = "",
     tool: Annotated[
         Tool, typer.Option("--tool", help="auto: nccl-tests where it is installed, else built-in, which needs torch.")
     ] = Tool.AUTO,
@@ -136,12 +129,12 @@ def admit(
     """
     if context.invoked_subcommand is not None:
         return ExitStatus.HEALTHY
-    given = _variables(variables or [])
+    given = variables_of(variables or [])
     if kernel_log is not None and not kernel_log.is_file():
         raise CommandError(f"--kernel-log {kernel_log}: there is no such file")
     with doing("loading the program"):
         load_numpy()
-    profile = _profile(profile_name)
+    profile = profile_of(profile_name)
     with opened_history(history, store) as opened:
         if files:
             plan, sources = recorded(files, host, kernel_log, profile, given, opened)
@@ -176,11 +169,7 @@ def verify(
     from rankmuster.admission.verify import MOST_BYTES, NotARecord
     from rankmuster.admission.verify import verify as check
 
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise CommandError(f"cannot read {file}: {error.strerror or error}") from error
+    data = bytes_of(file, MOST_BYTES, "record")
     with doing(f"checking {file}"):
         try:
             found = check(data)
@@ -189,23 +178,3 @@ def verify(
             return ExitStatus.FAULT if b"rankmuster.admission/" in data[:4096] else ExitStatus.NO_ANSWER
     write_stdout(f"{found.hash}: {found.decision} of {', '.join(found.nodes)}, as it was written\n")
     return ExitStatus.HEALTHY
-
-
-def _profile(name: str) -> Profile:
-    with doing("choosing what to measure"):
-        from rankmuster.bench.profile_choice import NoProfile, chosen
-
-        try:
-            return chosen(name)
-        except NoProfile as error:
-            raise CommandError(str(error)) from error
-
-
-def _variables(words: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name.isidentifier() or "\0" in value:
-            raise CommandError(f"--env wants NAME=VALUE, like NCCL_ALGO=Ring, not {word!r}")
-        found[name] = value
-    return found

@@ -5,20 +5,15 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rankmuster.cli.admit_output import Format, status_of, text_of
+from rankmuster.cli.bench_pairs_given import pair_results
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver
 from rankmuster.cli.status import CommandError, doing
-
-if TYPE_CHECKING:
-    from rankmuster.baseline.pairs import PairResult
-
-MOST_BYTES = 64 << 20
-"""Of one file of results: a line has 200 bytes, a thousand nodes' rails some MB."""
 
 MOST_GBS = 100_000.0
 
@@ -55,7 +50,7 @@ def pairs(
     Exit status: 0 pass, 1 fail, 2 provisional (a node or path cannot be told apart, or there is no floor), 3 error.
     """
     with doing("reading the pairs"):
-        found = _results(files)
+        found = pair_results(files)
         observations = _logs(logs or [])
     with doing("admitting the nodes"):
         from rankmuster.admission.nodes import admit_nodes
@@ -75,25 +70,6 @@ def pairs(
         text = text_of(record, None, form, output)
     deliver(text, output)
     return status_of(record)
-
-
-def _results(files: list[Path]) -> list[PairResult]:
-    from rankmuster.baseline.pairs_file import NotPairs, read_lines
-
-    found: list[PairResult] = []
-    for path in files:
-        try:
-            with path.open("rb") as opened:
-                data = opened.read(MOST_BYTES + 1)
-        except OSError as error:
-            raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
-        if len(data) > MOST_BYTES:
-            raise CommandError(f"{path} has more than {MOST_BYTES >> 20} MiB: name the results of one set of nodes")
-        try:
-            found += read_lines(data, str(path))
-        except NotPairs as error:
-            raise CommandError(str(error)) from error
-    return found
 
 
 def _logs(paths: list[Path]) -> list[object]:

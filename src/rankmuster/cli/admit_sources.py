@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,16 +16,9 @@ from rankmuster.cli.status import CommandError, doing
 if TYPE_CHECKING:
     from rankmuster.admission.past import Past
     from rankmuster.admission.plan import Outcome, Plan, Sources
+    from rankmuster.bench.tool import Tool
     from rankmuster.model.benchmark import Profile
     from rankmuster.store.history import History
-
-
-class Tool(str, Enum):
-    """What measures."""
-
-    AUTO = "auto"
-    NCCL_TESTS = "nccl-tests"
-    BUILT_IN = "built-in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +85,10 @@ def live(profile: Profile, asked: Asked, opened: History | None) -> tuple[Plan, 
     """This node."""
     with doing("loading the program"):
         from rankmuster.admission.live import Live, live_sources
-        from rankmuster.admission.measuring import How
-        from rankmuster.admission.measuring import Tool as Measured
         from rankmuster.admission.plan import Plan
+        from rankmuster.bench.tool import How
     how = How(
-        Measured(asked.tool.value),
+        asked.tool,
         asked.gpus,
         asked.given,
         dict(os.environ),

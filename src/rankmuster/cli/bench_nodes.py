@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.cli.bench_launch_options import (
+    FIRST_PORT,
+    MOST_NODES,
+    MOST_SECONDS,
+    Address,
+    Backend,
+    GpusPerNode,
+    LauncherName,
+    LauncherOptions,
+    MeasuredBy,
+    Nodes,
+    NodesPython,
+    NodesTool,
+    RankVariables,
+    Remote,
+    launcher_of,
+    launching,
+)
 from rankmuster.cli.bench_output import BenchFormat, deliver_runs
-from rankmuster.cli.bench_pairs import FIRST_PORT, MOST_NODES, MOST_SECONDS, Tool, launching
-from rankmuster.cli.bench_pairs_given import LauncherName, launcher_of, names_of, profile_of, variables_of
+from rankmuster.cli.given import names_of, profile_of, variables_of
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver
 from rankmuster.cli.status import CommandError, doing
@@ -24,40 +40,22 @@ TIME_LIMIT_SECONDS = 900.0
 
 
 def nodes(
-    names: Annotated[
-        str, typer.Option("--nodes", metavar="A,B,...", help="The nodes, by the names that the launcher knows.")
-    ] = "",
+    names: Nodes = "",
     launcher: Annotated[LauncherName | None, typer.Option("--launcher", help="What starts ranks there.")] = None,
-    launcher_options: Annotated[
-        list[str] | None,
-        typer.Option("--launcher-option", metavar="OPTION", help="One more of the launcher's own; may repeat."),
-    ] = None,
-    remote: Annotated[
-        str | None,
-        typer.Option("--remote", metavar="COMMAND", help="torchrun: what starts a command on {node}; ssh without it."),
-    ] = None,
+    launcher_options: LauncherOptions = None,
+    remote: Remote = None,
     overlap: Annotated[
         bool, typer.Option("--overlap", help="slurm: as a step of the allocation this runs in.")
     ] = False,
-    gpus: Annotated[
-        int, typer.Option("--gpus-per-node", metavar="N", min=1, max=1024, help="Ranks on each node, one per GPU.")
-    ] = 8,
+    gpus: GpusPerNode = 8,
     profile_name: Annotated[
         str, typer.Option("--profile", metavar="NAME|FILE", help="What to measure; see `bench profiles`.")
     ] = "links",
-    tool: Annotated[Tool, typer.Option("--tool", help="What measures on the nodes.")] = Tool.BUILT_IN,
-    python: Annotated[
-        str, typer.Option("--python", metavar="PATH", help="On the nodes: an interpreter with torch and this package.")
-    ] = "python3",
-    backend: Annotated[
-        str | None, typer.Option("--backend", metavar="NAME", help="nccl, torch-nccl or gloo; nccl without it.")
-    ] = None,
-    variables: Annotated[
-        list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="A variable for the ranks; may repeat.")
-    ] = None,
-    address: Annotated[
-        str | None, typer.Option("--address", metavar="HOST", help="Where rank 0 is reached; the first node's name.")
-    ] = None,
+    tool: MeasuredBy = NodesTool.BUILT_IN,
+    python: NodesPython = "python3",
+    backend: Backend = None,
+    variables: RankVariables = None,
+    address: Address = None,
     port: Annotated[
         int, typer.Option("--port", metavar="PORT", min=1024, max=65000, help="Where rank 0 listens.")
     ] = FIRST_PORT,
@@ -105,7 +103,7 @@ def nodes(
         from rankmuster.bench.launch.slurm import Slurm
 
         if plan_only or script:
-            if tool is Tool.NCCL_TESTS:
+            if tool is NodesTool.NCCL_TESTS:
                 raise CommandError("--plan-only and --script are of the built-in benchmark")
             job = job_over_nodes(
                 profile,
@@ -125,7 +123,7 @@ def nodes(
             deliver(text, output)
             return 0
         run: BenchmarkRun
-        if tool is Tool.NCCL_TESTS:
+        if tool is NodesTool.NCCL_TESTS:
             run = nccl_tests_over_nodes(
                 profile, listed, made, ranks_per_node=gpus, environment=given, time_limit_s=limit
             )
@@ -148,19 +146,9 @@ def nodes(
 
 def _read(files: list[Path]) -> BenchmarkRun:
     from rankmuster.bench.builtin.from_output import read_output
-    from rankmuster.bench.read_file import MOST_BYTES
+    from rankmuster.bench.read_file import NoRuns, output_in
 
-    outputs = []
-    for path in files:
-        try:
-            if str(path) == "-":
-                outputs.append(sys.stdin.buffer.read(MOST_BYTES))
-                continue
-            with path.open("rb") as file:
-                outputs.append(file.read(MOST_BYTES))
-        except OSError as error:
-            raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
     try:
-        return read_output(outputs, ", ".join(map(str, files)))
-    except ValueError as error:
+        return read_output([output_in(str(path)) for path in files], ", ".join(map(str, files)))
+    except (NoRuns, ValueError) as error:
         raise CommandError(str(error)) from error

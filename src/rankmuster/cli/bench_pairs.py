@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from enum import Enum, IntEnum
+from collections.abc import Callable, Sequence
+from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankmuster.cli.bench_pairs_given import (
+from rankmuster.cli.bench_launch_options import (
+    FIRST_PORT,
+    MOST_NODES,
+    MOST_SECONDS,
+    Address,
+    Backend,
+    GpusPerNode,
     LauncherName,
-    known_of,
+    LauncherOptions,
+    MeasuredBy,
+    Nodes,
+    NodesPython,
+    NodesTool,
+    RankVariables,
+    Remote,
     launcher_of,
-    names_of,
-    profile_of,
-    rails_of,
-    variables_of,
+    launching,
 )
+from rankmuster.cli.bench_pairs_given import known_of, rails_of
+from rankmuster.cli.given import names_of, profile_of, variables_of
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver, say
 from rankmuster.cli.status import CommandError, doing
@@ -28,17 +38,6 @@ if TYPE_CHECKING:
 
 TIME_LIMIT_SECONDS = 300.0
 """Of one pair: importing torch from a network file system takes a minute, the sizes of `pairs` a few seconds."""
-
-MOST_SECONDS = 86_400.0
-MOST_NODES = 4_096
-FIRST_PORT = 29_500  # torch's usual one
-
-
-class Tool(str, Enum):
-    """What measures."""
-
-    BUILT_IN = "built-in"
-    NCCL_TESTS = "nccl-tests"
 
 
 class PairsStatus(IntEnum):
@@ -51,25 +50,15 @@ class PairsStatus(IntEnum):
 
 
 def pairs(
-    nodes: Annotated[
-        str, typer.Option("--nodes", metavar="A,B,...", help="The nodes, by the names that the launcher knows.")
-    ],
+    nodes: Nodes,
     launcher: Annotated[
         LauncherName | None,
         typer.Option("--launcher", help="What starts ranks there; without one only --results are judged."),
     ] = None,
-    launcher_options: Annotated[
-        list[str] | None,
-        typer.Option("--launcher-option", metavar="OPTION", help="One more of the launcher's own; may repeat."),
-    ] = None,
-    remote: Annotated[
-        str | None,
-        typer.Option("--remote", metavar="COMMAND", help="torchrun: what starts a command on {node}; ssh without it."),
-    ] = None,
+    launcher_options: LauncherOptions = None,
+    remote: Remote = None,
     overlap: Annotated[bool, typer.Option("--overlap", help="slurm: as steps of the allocation this runs in.")] = False,
-    gpus: Annotated[
-        int, typer.Option("--gpus-per-node", metavar="N", min=1, max=1024, help="Ranks on each node, one per GPU.")
-    ] = 1,
+    gpus: GpusPerNode = 1,
     rails: Annotated[
         bool, typer.Option("--rails", help="Each GPU with its nearest NIC by itself, as this machine has them.")
     ] = False,
@@ -81,20 +70,11 @@ def pairs(
         str | None,
         typer.Option("--profile", metavar="NAME|FILE", help="What a pair measures; its first operation counts."),
     ] = None,
-    tool: Annotated[Tool, typer.Option("--tool", help="What measures on the nodes.")] = Tool.BUILT_IN,
-    python: Annotated[
-        str, typer.Option("--python", metavar="PATH", help="On the nodes: an interpreter with torch and this package.")
-    ] = "python3",
-    backend: Annotated[
-        str | None,
-        typer.Option("--backend", metavar="NAME", help="nccl, torch-nccl or gloo; nccl without it."),
-    ] = None,
-    variables: Annotated[
-        list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="A variable for the ranks; may repeat.")
-    ] = None,
-    address: Annotated[
-        str | None, typer.Option("--address", metavar="HOST", help="Where rank 0 is reached; the first node's name.")
-    ] = None,
+    tool: MeasuredBy = NodesTool.BUILT_IN,
+    python: NodesPython = "python3",
+    backend: Backend = None,
+    variables: RankVariables = None,
+    address: Address = None,
     port: Annotated[
         int, typer.Option("--port", metavar="PORT", min=1024, max=65000, help="The first of the ports for rank 0.")
     ] = FIRST_PORT,
@@ -158,15 +138,16 @@ def pairs(
     if launcher is not None:
         with doing("choosing what to measure"):
             from rankmuster.bench.launch.pair import PairStarter
+            from rankmuster.bench.launch.pairs import PROFILE
 
             starter = PairStarter(
                 launcher=launcher_of(launcher, launcher_options or [], remote, overlap, python),
-                profile=profile_of(profile_name),
+                profile=PROFILE if profile_name is None else profile_of(profile_name),
                 gpus=gpus,
                 limit_s=limit,
                 rails={one.gpu: one for one in chosen},
                 given=given,
-                nccl_tests=tool is Tool.NCCL_TESTS,
+                nccl_tests=tool is NodesTool.NCCL_TESTS,
                 python=python,
                 backend=backend,
                 address=address,
@@ -204,17 +185,6 @@ def _numbers(chosen: Sequence[int], known: Sequence[PairResult]) -> list[int | N
     if chosen:
         return list(chosen)
     return sorted({one.rail for one in known}, key=lambda number: -1 if number is None else number) or [None]
-
-
-@contextmanager
-def launching() -> Iterator[None]:
-    from rankmuster.bench.launch.job import CannotLaunch
-    from rankmuster.bench.nccl_tests_find import NcclTestsMissing
-
-    try:
-        yield
-    except (CannotLaunch, NcclTestsMissing) as error:
-        raise CommandError(str(error)) from error
 
 
 def _teller(save: Path | None) -> Callable[[PairResult], None]:

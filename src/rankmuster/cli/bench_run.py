@@ -12,6 +12,7 @@ import typer
 from rankmuster.bench.tool import CannotMeasure, How, Tool, measured
 from rankmuster.cli.as_ctrl_c import as_ctrl_c
 from rankmuster.cli.bench_output import BenchFormat, deliver_runs
+from rankmuster.cli.given import profile_of, variables_of
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, doing
@@ -76,14 +77,8 @@ def run(
     Exit status: 0 every run is complete, 1 a run is not (wrong values, incomplete, error, hung), 2 something else
     worked on the GPUs, 3 nothing could be measured, or bad usage.
     """
-    given = _variables(variables or [])
-    with doing("choosing what to measure"):
-        from rankmuster.bench.profile_choice import NoProfile, chosen
-
-        try:
-            profile = chosen(profile_name)
-        except NoProfile as error:
-            raise CommandError(str(error)) from error
+    given = variables_of(variables or [])
+    profile = profile_of(profile_name)
     how = How(tool, gpus, given, os.environ, limit, folder, python, choices=choices)
     found: list[BenchmarkRun] = []
     for number in range(1, runs + 1):
@@ -96,13 +91,3 @@ def run(
         if runs > 1:
             say(f"run {number} of {runs}: {found[-1].state.value}")
     return deliver_runs(found, form, output)
-
-
-def _variables(words: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name.isidentifier() or "\0" in value:
-            raise CommandError(f"--env wants NAME=VALUE, like NCCL_ALGO=Ring, not {word!r}")
-        found[name] = value
-    return found

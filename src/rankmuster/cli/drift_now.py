@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from rankmuster.cli.given import stored_fingerprint
 from rankmuster.cli.status import CommandError, doing
 from rankmuster.model.fingerprint import Fingerprint
 
 TAKE_SECONDS = 30.0
 """For this node's own fingerprint; what takes longer is unknown."""
-
-MOST_BYTES = 8 << 20
-"""Of a fingerprint's file; one of eight GPUs and sixteen NICs takes 0.1 MB."""
 
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
@@ -37,19 +35,7 @@ class Instance:
 
 def from_file(file: Path, host: str | None) -> Fingerprint:
     """Raises CommandError for no fingerprint, and for one of another node than `host`."""
-    from rankmuster.evidence.fingerprint_file import FingerprintRefused, read_fingerprint
-
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise CommandError(f"cannot read {file}: {error.strerror or error}") from error
-    if len(data) > MOST_BYTES:
-        raise CommandError(f"{file} has more than {MOST_BYTES >> 20} MiB: it is no fingerprint")
-    try:
-        found = read_fingerprint(data)
-    except FingerprintRefused as error:
-        raise CommandError(f"{file} is no fingerprint that can be used: {error}") from error
+    _, found = stored_fingerprint(file)
     if host is not None and host not in (found.host, found.node_hash) and found.host is not None:
         raise CommandError(
             f"{file} is the fingerprint of {found.host}, and --host says {host}: give the fingerprint of that node"

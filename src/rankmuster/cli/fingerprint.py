@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankmuster.cli import fingerprint_sources as sources
+from rankmuster.cli.given import stored_fingerprint
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver, say
 from rankmuster.cli.status import CommandError, doing
@@ -139,7 +140,7 @@ def diff(
 
     Exit status: 0 the same, 1 they differ, 2 no difference is known but parts are unknown, 3 a file cannot be read.
     """
-    first, second = _read(before), _read(after)
+    (_, first), (_, second) = stored_fingerprint(before), stored_fingerprint(after)
     with doing("comparing two fingerprints"):
         from rankmuster.baseline.fingerprint.changes import changes, undecided
         from rankmuster.report import fingerprint_diff
@@ -184,17 +185,3 @@ def _status(found: Fingerprint, told: bool) -> int:
     if not told:
         say(f"the class is unknown, so no history applies: {found.class_hash.reason}")
     return FingerprintStatus.UNKNOWN
-
-
-def _read(path: Path) -> Fingerprint:
-    with doing(f"reading {path}"):
-        from rankmuster.evidence.fingerprint_file import FingerprintRefused, read_fingerprint
-        from rankmuster.evidence.plain_yaml import MOST_BYTES
-
-        try:
-            with path.open("rb") as file:
-                return read_fingerprint(file.read(MOST_BYTES + 1))
-        except FingerprintRefused as error:
-            raise CommandError(f"{path}: {error}") from error
-        except OSError as error:
-            raise CommandError(f"cannot read {path}: {error.strerror or error}") from error

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rankmuster.cli.given import profile_of
 from rankmuster.cli.status import CommandError, doing
 from rankmuster.model.fingerprint import NONE
 
@@ -82,12 +83,4 @@ def engine(given: str) -> tuple[str, str] | None:
 
 def profile_key(name: str) -> str | None:
     """`Profile.key` of the profile of that name, or of a file; None where none was named. Raises CommandError."""
-    if not name:
-        return None
-    with doing(f"looking for the profile {name}"):
-        from rankmuster.bench.profile_choice import NoProfile, chosen
-
-        try:
-            return chosen(name).key
-        except NoProfile as error:
-            raise CommandError(f"--profile {name}: {error}") from error
+    return profile_of(name).key if name else None

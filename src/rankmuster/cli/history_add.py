@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.cli.given import profile_of, stored_fingerprint
 from rankmuster.cli.history_place import HistoryPlace, opened
 from rankmuster.cli.history_words import moment
 from rankmuster.cli.options import Debug
@@ -18,9 +19,6 @@ from rankmuster.model.benchmark import Operation
 if TYPE_CHECKING:
     from rankmuster.model.benchmark import BenchmarkRun, HistoryRun, Profile
     from rankmuster.model.fingerprint import Fingerprint
-
-MOST_FINGERPRINT = 16 << 20
-"""Bytes of a fingerprint's file; one of eight GPUs and NICs has 100 KB."""
 
 
 def add(
@@ -53,8 +51,8 @@ def add(
     Exit status: 0 stored (or there already), 1 stored, and a run among them did not complete, 3 nothing was stored: a
     file cannot be read, the fingerprint does not fit, or bad usage.
     """
-    document, known = _fingerprint(fingerprint)
-    chosen = _profile(profile)
+    document, known = stored_fingerprint(fingerprint)
+    chosen = profile_of(profile)
     made = _history_runs(_runs(files, operation), known, chosen, started)
     with opened(history, "storing the runs", create=True) as store:
         stored = store.put_measured(known, document, made)
@@ -64,33 +62,6 @@ def add(
     for run in bad:
         say(f"a run is {run.state.value} and kept apart: {run.reason}")
     return ExitStatus.FAULT if bad else ExitStatus.HEALTHY
-
-
-def _fingerprint(path: Path) -> tuple[bytes, Fingerprint]:
-    with doing(f"reading {path}"):
-        from rankmuster.evidence.fingerprint_file import FingerprintRefused, read_fingerprint
-
-        try:
-            with path.open("rb") as file:
-                document = file.read(MOST_FINGERPRINT + 1)
-        except OSError as error:
-            raise CommandError(f"cannot read the fingerprint {path}: {error.strerror or error}") from error
-        if len(document) > MOST_FINGERPRINT:
-            raise CommandError(f"{path} has more than {MOST_FINGERPRINT >> 20} MiB: no fingerprint is that large")
-        try:
-            return document, read_fingerprint(document)
-        except FingerprintRefused as error:
-            raise CommandError(f"{path} cannot be used: {error}") from error
-
-
-def _profile(name: str) -> Profile:
-    with doing(f"reading the profile {name}"):
-        from rankmuster.bench.profile_choice import NoProfile, chosen
-
-        try:
-            return chosen(name)
-        except NoProfile as error:
-            raise CommandError(str(error)) from error
 
 
 def _runs(files: Sequence[str], operation: Operation | None) -> list[BenchmarkRun]:
