@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from history_made import CELLS, CLASS, DAY, PROFILE, START, change, fingerprint, hash_of, run
 from rankmuster.cli.history import app
-from rankmuster.cli.history_words import moment
+from rankmuster.cli.history_named import moment
 from rankmuster.cli.status import CommandError, ExitStatus
 from rankmuster.model.benchmark import BenchmarkRun, Measurement, RunState
 from rankmuster.report.benchmark_json import as_json

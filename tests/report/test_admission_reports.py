@@ -18,7 +18,8 @@ from rankmuster.admission.past_store import StorePast
 from rankmuster.admission.plan import Outcome
 from rankmuster.model.admission import AdmissionRecord, CheckGroup, CheckState, Decision
 from rankmuster.report import admission_html, admission_json, admission_junit, admission_text
-from rankmuster.report.admission_words import DECISIONS, STANDINGS, STATES, size_text, span_text
+from rankmuster.report.admission_words import DECISIONS, STANDINGS, STATES, span_text
+from rankmuster.report.size_words import size_words
 from rankmuster.store.history import History
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\x00\u202e]]>&\"'\ud800\ufffe"
@@ -246,7 +247,7 @@ def test_every_state_has_a_word_a_sign_and_a_colour_of_its_own() -> None:
     ("size", "words"), [(8, "8 B"), (8192, "8 KiB"), (1 << 20, "1 MiB"), (3 << 29, "1.5 GiB"), (1 << 40, "1024 GiB")]
 )
 def test_sizes(size: int, words: str) -> None:
-    assert size_text(size) == words
+    assert size_words(size) == words
 
 
 def test_spans() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rankmuster.admission.gathering import MOST_NAMED
 from rankmuster.model.admission import Check, CheckGroup, CheckState
 from rankmuster.model.benchmark import BenchmarkRun, Operation, RunState
-from rankmuster.report.admission_words import size_text
+from rankmuster.report.size_words import size_words
 
 
 def correctness_checks(runs: Sequence[BenchmarkRun]) -> list[Check]:
@@ -42,4 +42,4 @@ def correctness_checks(runs: Sequence[BenchmarkRun]) -> list[Check]:
 
 def _some(sizes: Sequence[int]) -> str:
     more = len(sizes) - MOST_NAMED
-    return ", ".join(map(size_text, sizes[:MOST_NAMED])) + (f" and {more} more sizes" if more > 0 else "")
+    return ", ".join(map(size_words, sizes[:MOST_NAMED])) + (f" and {more} more sizes" if more > 0 else "")

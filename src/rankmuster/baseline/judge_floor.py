@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from rankmuster.baseline.floors import Floor, FloorInput, floor_of
-from rankmuster.baseline.judge_words import size_words
 from rankmuster.baseline.measured import Measured
 from rankmuster.baseline.regimes import Group
 from rankmuster.model.judgement import CellJudgement, Regime, RegimeJudgement, Standing
+from rankmuster.model.sizes_text import size_text
 
 
 def judge_by_floor(
@@ -33,7 +33,7 @@ def judge_by_floor(
     if below:
         worst = min(below, key=lambda cell: cell.value / (cell.limit or 1.0))
         reason = (
-            f"{worst.value:.4g} GB/s at {size_words(worst.cell.size_bytes)}, and its hardware should reach "
+            f"{worst.value:.4g} GB/s at {size_text(worst.cell.size_bytes)}, and its hardware should reach "
             f"{worst.limit:.4g} GB/s at the very least"
         )
     elif floor is not None:

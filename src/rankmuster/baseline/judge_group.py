@@ -8,13 +8,14 @@ from math import exp, log
 
 import numpy as np
 
-from rankmuster.baseline.judge_words import below_words, level_words, method_words, size_words
+from rankmuster.baseline.judge_words import below_words, level_words, method_words
 from rankmuster.baseline.measured import Measured
 from rankmuster.baseline.reference import CellReference, GroupReference
 from rankmuster.baseline.regimes import Group
 from rankmuster.baseline.thresholds import LATENCY_QUANTILE, SIZE_SHARE, JudgeSettings
 from rankmuster.model.hardware import Floats
 from rankmuster.model.judgement import CellJudgement, Regime, RegimeJudgement, Standing
+from rankmuster.model.sizes_text import size_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def judge_group(
         reason = below_words(standing, cells[columns[worst]], decided)
     if latency and found.processes < wanted and standing is not Standing.WITHIN:
         reason += f"; judged over {found.processes} of the {wanted} fresh processes that a latency takes"
-    missing = [size_words(found.cells[i].size_bytes) for i in range(len(found.cells)) if i not in columns]
+    missing = [size_text(found.cells[i].size_bytes) for i in range(len(found.cells)) if i not in columns]
     if missing:
         reason += f"; not judged for want of history: {', '.join(missing)}"
     return RegimeJudgement(

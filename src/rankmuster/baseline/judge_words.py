@@ -8,14 +8,7 @@ from rankmuster.baseline.reference import GroupReference
 from rankmuster.baseline.regimes import Group
 from rankmuster.baseline.thresholds import RegimeThresholds
 from rankmuster.model.judgement import CellJudgement, Regime, Standing
-
-
-def size_words(size_bytes: int) -> str:
-    """1048576 as "1 MiB"; bytes where it is no round number of larger units."""
-    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if size_bytes >= 1 << shift and size_bytes % (1 << shift) == 0:
-            return f"{size_bytes >> shift} {unit}"
-    return f"{size_bytes} B"
+from rankmuster.model.sizes_text import size_text
 
 
 def level_words(
@@ -56,7 +49,7 @@ def below_words(standing: Standing, cell: CellJudgement, decided: bool) -> str:
 def _cell_words(cell: CellJudgement) -> str:
     assert cell.center is not None
     return (
-        f"{cell.value:.4g} {cell.unit} at {size_words(cell.cell.size_bytes)} "
+        f"{cell.value:.4g} {cell.unit} at {size_text(cell.cell.size_bytes)} "
         f"where the class has {cell.center:.4g} {cell.unit}"
     )
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from rankmuster.bench.sizes_text import parse_size, size_text
 from rankmuster.model.benchmark import Operation, Profile, Step
+from rankmuster.model.sizes_text import parse_size, size_text
 
 SCHEMA = "rankmuster.profile/1"
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from enum import Enum, IntEnum
 from pathlib import Path
 
-from rankmuster.cli.output import deliver
+from rankmuster.cli.output import deliver, table_width
 from rankmuster.cli.status import doing
 from rankmuster.model.benchmark import BenchmarkRun, RunState
-
-WIDEST = 160
-"""Columns of a table; in a wider terminal eyes lose the row."""
 
 
 class BenchFormat(str, Enum):
@@ -41,8 +37,7 @@ def deliver_runs(runs: Sequence[BenchmarkRun], form: BenchFormat, output: Path |
         else:
             from rankmuster.report.benchmark_text import as_text
 
-            width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
-            text = "\n".join(as_text(run, width) for run in runs)
+            text = "\n".join(as_text(run, table_width()) for run in runs)
     deliver(text, output)
     return status_of(runs)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import textwrap
 from enum import Enum
 from pathlib import Path
@@ -10,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from rankmuster.cli.bench_output import WIDEST
 from rankmuster.cli.options import Debug, OutputFile
-from rankmuster.cli.output import deliver, say
+from rankmuster.cli.output import deliver, say, table_width
 from rankmuster.cli.status import CommandError, ExitStatus, doing
 
 
@@ -42,7 +40,7 @@ def show(
         from rankmuster.bench.profiles import built_in
 
         if name is None:
-            width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
+            width = table_width()
             parts = []
             for profile in built_in():
                 text = textwrap.fill(

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from rankmuster.cli.given import stored_fingerprint
+from rankmuster.cli.history_named import moment
 from rankmuster.cli.status import CommandError, doing
 from rankmuster.model.fingerprint import Fingerprint
 
 TAKE_SECONDS = 30.0
 """For this node's own fingerprint; what takes longer is unknown."""
-
-_LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +68,9 @@ def live(host: str | None, instance: Instance) -> Fingerprint | None:
 
 def since_of(given: str, now: float) -> float | None:
     """Unix seconds; None for `all`. A date without a zone is UTC. Raises CommandError for what is no time."""
-    text = given.strip()
-    if text == "all":
+    if given.strip() == "all":
         return None
-    length = _LENGTH.fullmatch(text)
-    if length is not None:
-        return now - float(length[1]) * _SECONDS[length[2]]
-    try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=timezone.utc)
-        found = moment.timestamp()
-    except (ValueError, OverflowError):
-        shapes = "give 30d, 12h, 2026-11-03, 2026-11-03T14:00 or all"
-        raise CommandError(f"--since {given[:100]!r} is no time: {shapes}") from None
+    found = moment(given, "--since", now)
     if found > now:
         raise CommandError(f"--since {given[:100]!r} has not come yet; give a time before now")
     return found

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankmuster.cli.given import profile_of, stored_fingerprint
+from rankmuster.cli.history_named import moment
 from rankmuster.cli.history_place import HistoryPlace, opened
-from rankmuster.cli.history_words import moment
 from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, ExitStatus, doing

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
+from rankmuster.cli.history_named import moment
 from rankmuster.cli.history_place import HistoryPlace, opened
 from rankmuster.cli.history_show import ClassHash, Form, Format, ProfileName, chosen
-from rankmuster.cli.history_words import moment, when
 from rankmuster.cli.options import Debug, OutputFile
-from rankmuster.cli.output import deliver, say
+from rankmuster.cli.output import deliver, say, table_width
 from rankmuster.cli.status import ExitStatus
 from rankmuster.model.history import ChangeState
+from rankmuster.report.history_words import when
 
 changes_app = typer.Typer(
     name="changes",
@@ -44,12 +45,13 @@ def list_changes(
     usage.
     """
     with opened(history, "listing the change points") as store:
-        from rankmuster.cli import history_tables as tables
+        from rankmuster.report.history_json import as_json
+        from rankmuster.report.history_text import changes_text
 
         wanted = chosen(store, class_, profile)
         found = store.changes(class_hash=wanted["class_hash"], profile=wanted["profile"])
         shown = [point for point in found if state is None or point.state is state]
-        text = tables.as_json(changes=shown) if form is Format.JSON else tables.changes_text(shown)
+        text = as_json(changes=shown) if form is Format.JSON else changes_text(shown, table_width())
     deliver(text, output)
     return ExitStatus.FAULT if any(point.state is ChangeState.OPEN for point in found) else ExitStatus.HEALTHY
 

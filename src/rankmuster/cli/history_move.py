@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
+from rankmuster.cli.history_named import length
 from rankmuster.cli.history_place import HistoryPlace, history_errors, opened, place
-from rankmuster.cli.history_words import length, when
 from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, ExitStatus
+from rankmuster.report.history_words import when
 
 
 def import_(

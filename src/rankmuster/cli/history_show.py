@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rankmuster.cli.history_named import class_named, moment, profile_named
 from rankmuster.cli.history_place import HistoryPlace, opened
-from rankmuster.cli.history_words import class_named, moment, profile_named
 from rankmuster.cli.options import Debug, OutputFile
-from rankmuster.cli.output import deliver
+from rankmuster.cli.output import deliver, table_width
 from rankmuster.cli.status import CommandError, ExitStatus
 from rankmuster.model.benchmark import RunState
 
@@ -44,23 +44,29 @@ def show(
     Exit status: 0 shown, 3 there is no such history, class or profile, or bad usage.
     """
     with opened(history, "showing the history") as store:
-        from rankmuster.cli import history_tables as tables
+        from rankmuster.report import history_text
+        from rankmuster.report.history_figures import figures
+        from rankmuster.report.history_json import as_json
 
         classes = [one for one in store.classes() if not profile or profile in (one.profile, _name(one.profile))]
         if not class_:
             if profile and not classes:
                 raise CommandError(f"{store.name} has no runs of the profile {profile!r}")
-            text = tables.as_json(classes=classes) if form is Format.JSON else tables.classes_text(classes, store.name)
+            text = (
+                as_json(classes=classes)
+                if form is Format.JSON
+                else history_text.classes_text(classes, store.name, table_width())
+            )
         else:
             wanted = class_named((one.class_hash for one in classes), class_)
             parts = []
             for count in (one for one in classes if one.class_hash == wanted):
                 found = store.class_history(wanted, count.profile)
-                parts.append((count, found, tables.figures(found)))
+                parts.append((count, found, figures(found)))
             if form is Format.JSON:
-                text = tables.as_json(classes=[_document(*part) for part in parts])
+                text = as_json(classes=[_document(*part) for part in parts])
             else:
-                text = "\n".join(tables.class_text(*part) for part in parts)
+                text = "\n".join(history_text.class_text(*part, table_width()) for part in parts)
     deliver(text, output)
     return ExitStatus.HEALTHY
 
@@ -68,7 +74,7 @@ def show(
 def _document(count: Any, found: Any, figures: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from rankmuster.cli.history_tables import figures_json
+    from rankmuster.report.history_json import figures_json
 
     return {
         **asdict(count),
@@ -100,7 +106,8 @@ def runs(
     """
     now = time.time()
     with opened(history, "listing the runs") as store:
-        from rankmuster.cli import history_tables as tables
+        from rankmuster.report.history_json import as_json
+        from rankmuster.report.history_text import runs_text
 
         wanted = chosen(store, class_, profile)
         found = store.runs(
@@ -112,7 +119,7 @@ def runs(
             until=moment(until, "--until", now) if until else None,
             limit=limit,
         )
-        text = tables.as_json(runs=found) if form is Format.JSON else tables.runs_text(found)
+        text = as_json(runs=found) if form is Format.JSON else runs_text(found, table_width())
     deliver(text, output)
     return ExitStatus.HEALTHY
 

@@ -13,6 +13,9 @@ from rankmuster.cli.status import CommandError
 NARROWEST = 40
 """Columns; a narrower terminal breaks the lines itself."""
 
+WIDEST_TABLE = 160
+"""Columns; in a wider terminal eyes lose the row."""
+
 
 def write_stdout(text: str) -> None:
     """Writes `text` as UTF-8. A reader that left (`| head`) is no fault, and the exit status stays the command's own.
@@ -65,6 +68,13 @@ def _hung(text: str) -> str:
             break_on_hyphens=False,
         ) or [""]
     return "\n".join(lines)
+
+
+def table_width() -> int:
+    """Columns for a table: the screen's, or the widest where there is none."""
+    import shutil
+
+    return min(WIDEST_TABLE, shutil.get_terminal_size((WIDEST_TABLE, 24)).columns)
 
 
 def deliver(text: str, output: Path | None) -> bool:

@@ -78,3 +78,28 @@ class ClassHistory:
     total: int
     kept_out: Mapping[str, int]
     choices: tuple[tuple[AlgorithmChoice, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KinClass:
+    """A class with the same hardware and software. `runs`: COMPLETE ones of the profile, from `nodes` nodes."""
+
+    class_hash: str
+    settings: Mapping[str, str]
+    runs: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCount:
+    """How much the history holds of one class and profile. `states`: runs by state; times in unix seconds."""
+
+    class_hash: str
+    kin_hash: str
+    settings: Mapping[str, str]
+    profile: str
+    nodes: int
+    states: Mapping[str, int]
+    first: float
+    last: float
+    open_changes: int

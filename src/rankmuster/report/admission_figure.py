@@ -15,8 +15,8 @@ import numpy as np
 from rankmuster.model.benchmark import BenchmarkRun, Cell
 from rankmuster.model.history import ClassHistory
 from rankmuster.model.judgement import CellJudgement, RegimeJudgement, Standing
-from rankmuster.report.admission_words import size_text
 from rankmuster.report.page import Markup
+from rankmuster.report.size_words import size_words
 from rankmuster.report.svg import LEFT, RIGHT, WIDTH, label, svg
 
 UPPER, LOWER, GAP = 190.0, 190.0, 34.0
@@ -99,7 +99,7 @@ def figure(
         parts.append(f'<line class="rule" x1="{at}" y1="{bottom}" x2="{at}" y2="{bottom + 4}"/>')
         left = len(sizes) - 1 - number
         if left == 0 or (number % step == 0 and left >= step):
-            parts.append(label(at, bottom + 17, size_text(size), "", "middle"))
+            parts.append(label(at, bottom + 17, size_words(size), "", "middle"))
     parts.append(label(WIDTH - RIGHT, bottom + 32, "size of the operation", "", "end"))
     return svg(bottom + 40, f"{key.title}: bus bandwidth by size", _description(columns), parts, name)
 
@@ -243,7 +243,7 @@ def _description(columns: Sequence[_Column]) -> str:
     told = []
     for column in columns:
         middle = sorted(column.points)[len(column.points) // 2]
-        words = f"{size_text(column.size)}: {middle:.4g} GB/s"
+        words = f"{size_words(column.size)}: {middle:.4g} GB/s"
         if column.center:
             words += f", {100 * middle / column.center:.0f} % of the class's median"
         told.append(words)

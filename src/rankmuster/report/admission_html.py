@@ -20,10 +20,10 @@ from rankmuster.report.admission_words import (
     of_group,
     plural,
     regime_words,
-    size_text,
     value_words,
 )
 from rankmuster.report.page import Markup, items, join, link, mark, page, prose, scroll, text
+from rankmuster.report.size_words import size_words
 from rankmuster.report.words import clock, span
 
 MOST_FIGURES = 24
@@ -145,7 +145,7 @@ def _sizes(record: AdmissionRecord) -> str:
     rows = [
         f'<tr><th scope="row">{text(cell.cell.operation.value)}{" graph" if cell.cell.graph else ""}'
         f"{' in place' if cell.cell.in_place else ''}</th>"
-        f'<td class="num">{text(size_text(cell.cell.size_bytes))}</td>'
+        f'<td class="num">{text(size_words(cell.cell.size_bytes))}</td>'
         f'<td class="num">{text(value_words(cell, cell.value))}</td>'
         f'<td class="num">{text(value_words(cell, cell.center))}</td>'
         f'<td class="num">{text(value_words(cell, cell.limit))}</td>'

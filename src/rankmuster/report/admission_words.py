@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rankmuster.model.admission import AdmissionRecord, Check, CheckGroup, CheckState, Decision
 from rankmuster.model.judgement import CellJudgement, RegimeJudgement, Standing
+from rankmuster.report.size_words import size_words
 from rankmuster.report.theme import Look
 
 DECISIONS: dict[Decision, Look] = {
@@ -125,17 +126,7 @@ def value_words(cell: CellJudgement, value: float | None) -> str:
     return f"{value:.4g} {cell.unit}"
 
 
-def size_text(size: int) -> str:
-    """`64 KiB`, `1.5 MiB`, `8 B`."""
-    value = float(size)
-    for unit in ("B", "KiB", "MiB"):
-        if value < 1024:
-            return f"{value:.4g} {unit}"
-        value /= 1024
-    return f"{value:.4g} GiB"
-
-
 def span_text(sizes: Sequence[int]) -> str:
     """`1 MiB`, or `1 MiB to 256 MiB`."""
     low, high = min(sizes), max(sizes)
-    return size_text(low) if low == high else f"{size_text(low)} to {size_text(high)}"
+    return size_words(low) if low == high else f"{size_words(low)} to {size_words(high)}"

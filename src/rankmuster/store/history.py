@@ -15,13 +15,13 @@ from sqlalchemy import Connection, Engine
 from rankmuster.model.admission import AdmissionRecord
 from rankmuster.model.benchmark import HistoryRun, RunState
 from rankmuster.model.fingerprint import Fingerprint
-from rankmuster.model.history import ChangePoint, ChangeState, ClassHistory
+from rankmuster.model.history import ChangePoint, ChangeState, ClassCount, ClassHistory, KinClass
 from rankmuster.store import changes, documents, migrate, read_class, read_runs
 from rankmuster.store.engine import make_engine, reading, writing
 from rankmuster.store.failures import told
 from rankmuster.store.pick import RUNS_PER_NODE
 from rankmuster.store.place import Place, place_of
-from rankmuster.store.stored import ClassCount, KinClass, StoredAdmission, StoredFingerprint
+from rankmuster.store.stored import StoredAdmission, StoredFingerprint
 from rankmuster.store.write_runs import put_runs
 
 DEFAULT_RUNS = read_class.DEFAULT_RUNS

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Integer, and_, cast, func, select
 
 from rankmuster.model.benchmark import Cell, RunState
-from rankmuster.model.history import CellHistory, ChangePoint, ClassHistory
+from rankmuster.model.history import CellHistory, ChangePoint, ClassHistory, KinClass
 from rankmuster.store.baseline_window import windows
 from rankmuster.store.pick import count_runs, pick_runs
 from rankmuster.store.plain import cell_of, choices_of, settings_of
@@ -29,7 +29,6 @@ from rankmuster.store.schema import (
     result_table,
     run_table,
 )
-from rankmuster.store.stored import KinClass
 
 DEFAULT_RUNS = 500
 """Runs of a baseline. The 1 % quantile of a class needs some hundred; 500 runs of 33 sizes are read in 0.1 s

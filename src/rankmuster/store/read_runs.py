@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, delete, func, or_, select
 
 from rankmuster.model.benchmark import HistoryRun, HistoryValue, RunState
-from rankmuster.model.history import ChangeState
+from rankmuster.model.history import ChangeState, ClassCount
 from rankmuster.store.plain import VALUE_NUMBERS, cell_of, choices_of, settings_of
 from rankmuster.store.query import among
 from rankmuster.store.schema import (
@@ -21,7 +21,6 @@ from rankmuster.store.schema import (
     result_table,
     run_table,
 )
-from rankmuster.store.stored import ClassCount
 
 CHUNK = 500
 """Runs read at a time."""

@@ -1,19 +1,8 @@
-"""What the history gives back that is no model value of its own: documents with the facts they are found by."""
+"""Documents as the history gives them back, with the facts that they are found by."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class KinClass:
-    """A class with the same hardware and software. `runs`: COMPLETE ones of the profile, from `nodes` nodes."""
-
-    class_hash: str
-    settings: Mapping[str, str]
-    runs: int
-    nodes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +34,3 @@ class StoredAdmission:
     started_at: float
     ended_at: float
     document: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ClassCount:
-    """How much the history holds of one class and profile. `states`: runs by state; times in unix seconds."""
-
-    class_hash: str
-    kin_hash: str
-    settings: Mapping[str, str]
-    profile: str
-    nodes: int
-    states: Mapping[str, int]
-    first: float
-    last: float
-    open_changes: int

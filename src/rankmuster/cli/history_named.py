@@ -1,4 +1,4 @@
-"""What a person names and reads in a history: times, classes by their first digits, profiles by their names."""
+"""What a person names in a history: times, classes by their first digits, profiles by their names."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from datetime import datetime, timezone
 
 from rankmuster.cli.status import CommandError
 
-DIGITS = 12
-"""Hex digits of a hash that are shown; 48 bits tell all classes of a fleet apart."""
-
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -19,7 +16,7 @@ def length(text: str, option: str) -> float:
     """Seconds of `90d`, `12h`. Raises CommandError."""
     found = _LENGTH.fullmatch(text.strip())
     if found is None:
-        raise CommandError(f"{option} {text!r} is no length of time: give 90d, 12w or 36h")
+        raise CommandError(f"{option} {text[:100]!r} is no length of time: give 90d, 12w or 36h")
     return float(found[1]) * _SECONDS[found[2]]
 
 
@@ -36,21 +33,8 @@ def moment(text: str, option: str, now: float) -> float:
     try:
         found = datetime.fromisoformat(given.replace("Z", "+00:00"))
     except ValueError:
-        raise CommandError(f"{option} {text!r} is no time: give 30d, 2026-11-03 or 2026-11-03T14:00") from None
+        raise CommandError(f"{option} {text[:100]!r} is no time: give 30d, 2026-11-03 or 2026-11-03T14:00") from None
     return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
-
-
-def when(at: float) -> str:
-    """A time for people, in UTC."""
-    try:
-        return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M")
-    except (OverflowError, ValueError, OSError):
-        return f"{at:.0f}"
-
-
-def short(hash_: str) -> str:
-    """A hash as it is shown, without what all begin with."""
-    return hash_.partition(":")[2][:DIGITS] if hash_.startswith("sha256:") else hash_[:DIGITS]
 
 
 def class_named(known: Iterable[str], given: str) -> str:

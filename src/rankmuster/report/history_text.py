@@ -1,56 +1,23 @@
-"""The history on a terminal and as JSON (schema `rankmuster.history/1`): classes, cells, runs and change points."""
+"""The history as tables for a terminal: classes, cells, runs and change points."""
 
 from __future__ import annotations
 
 import io
-import json
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from rankmuster.cli.history_words import short, when
 from rankmuster.model.benchmark import Cell, HistoryRun
-from rankmuster.model.history import CellHistory, ChangePoint, ClassHistory
+from rankmuster.model.history import ChangePoint, ClassCount, ClassHistory
+from rankmuster.model.sizes_text import size_text
+from rankmuster.report.history_figures import CellFigures
+from rankmuster.report.history_words import short, when
 from rankmuster.report.inert import plain
-from rankmuster.store.stored import ClassCount
-
-SCHEMA = "rankmuster.history/1"
-
-QUANTILES = (0.01, 0.5, 0.99)
-"""Of bus bandwidth and time per cell: what the slowest and fastest of a hundred runs have, and the middle."""
-
-WIDEST = 160
-"""Columns; in a wider terminal eyes lose the row."""
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-@dataclass(frozen=True, slots=True)
-class CellFigures:
-    """One cell of a class: quantiles (`QUANTILES`) of busbw in GB/s and time in microseconds, over `runs`."""
-
-    cell: Cell
-    runs: int
-    busbw: tuple[float, ...]
-    time_us: tuple[float, ...]
-
-
-def figures(history: ClassHistory) -> tuple[CellFigures, ...]:
-    """Per cell, in the order of cells."""
-    return tuple(_figures(one) for one in history.cells.values())
-
-
-def _figures(one: CellHistory) -> CellFigures:
-    quantiles = (tuple(float(value) for value in np.quantile(values, QUANTILES)) for values in (one.busbw, one.time_us))
-    return CellFigures(one.cell, len(one.run), *quantiles)
-
-
-def classes_text(classes: Sequence[ClassCount], name: str) -> str:
+def classes_text(classes: Sequence[ClassCount], name: str, width: int) -> str:
     """Every class and profile, a line each."""
     if not classes:
         return f"{plain(name)} holds no runs yet; `rankmuster history add` and `rankmuster admit` store them\n"
@@ -71,10 +38,10 @@ def classes_text(classes: Sequence[ClassCount], name: str) -> str:
             str(one.open_changes or "-"),
             _settings(one.settings),
         )
-    return _printed(table)
+    return _printed(table, width)
 
 
-def class_text(count: ClassCount, history: ClassHistory, found: Sequence[CellFigures]) -> str:
+def class_text(count: ClassCount, history: ClassHistory, found: Sequence[CellFigures], width: int) -> str:
     """One class and profile: what its baseline is made of, and its cells."""
     runs = len(history.records)
     lines = [
@@ -90,10 +57,10 @@ def class_text(count: ClassCount, history: ClassHistory, found: Sequence[CellFig
     )
     for one in found:
         table.add_row(*_cell(one.cell), str(one.runs), *(_number(value) for value in one.busbw + one.time_us))
-    return "\n".join(lines) + "\n\n" + (_printed(table) if found else "no complete run is in the baseline\n")
+    return "\n".join(lines) + "\n\n" + (_printed(table, width) if found else "no complete run is in the baseline\n")
 
 
-def runs_text(runs: Sequence[HistoryRun]) -> str:
+def runs_text(runs: Sequence[HistoryRun], width: int) -> str:
     """Runs, a line each."""
     if not runs:
         return "no run\n"
@@ -111,10 +78,10 @@ def runs_text(runs: Sequence[HistoryRun]) -> str:
             ),
             *(run.state.value, str(len(run.values)), plain(run.reason, 80)),
         )
-    return _printed(table)
+    return _printed(table, width)
 
 
-def changes_text(points: Sequence[ChangePoint]) -> str:
+def changes_text(points: Sequence[ChangePoint], width: int) -> str:
     """Change points, a line each."""
     if not points:
         return "no change point\n"
@@ -125,30 +92,7 @@ def changes_text(points: Sequence[ChangePoint]) -> str:
             "all" if point.cell is None else " ".join(_cell(point.cell)),
             *(_number(point.before), _number(point.after), str(point.nodes), plain(point.note, 120)),
         )
-    return _printed(table)
-
-
-def as_json(**parts: Any) -> str:
-    """One document; dataclasses as objects."""
-    return json.dumps({"schema": SCHEMA, **parts}, default=_plain, ensure_ascii=False) + "\n"
-
-
-def figures_json(found: Iterable[CellFigures]) -> list[dict[str, Any]]:
-    """Cells with their quantiles by name."""
-    names = [f"p{quantile * 100:g}" for quantile in QUANTILES]
-    return [
-        {
-            **asdict(one.cell),
-            "runs": one.runs,
-            "busbw": dict(zip(names, one.busbw, strict=True)),
-            "time_us": dict(zip(names, one.time_us, strict=True)),
-        }
-        for one in found
-    ]
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else asdict(value)
+    return _printed(table, width)
 
 
 def _change_line(point: ChangePoint) -> str:
@@ -164,14 +108,7 @@ def _state(point: ChangePoint) -> str:
 
 def _cell(cell: Cell) -> tuple[str, str, str, str]:
     launch = " ".join(word for word, said in (("graph", cell.graph), ("in-place", cell.in_place)) if said)
-    return cell.operation.value, _size(cell.size_bytes), plain(cell.dtype), launch or "-"
-
-
-def _size(count: int) -> str:
-    power = 0
-    while count and count % 1024 == 0 and power < len(_UNITS) - 1:
-        count, power = count // 1024, power + 1
-    return f"{count} {_UNITS[power]}"
+    return cell.operation.value, size_text(cell.size_bytes), plain(cell.dtype), launch or "-"
 
 
 def _number(value: float | None) -> str:
@@ -194,8 +131,7 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _printed(table: Table) -> str:
-    width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
+def _printed(table: Table, width: int) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None, markup=False, highlight=False, emoji=False)
     console.print(table)
     text = console.file.getvalue()  # type: ignore[attr-defined]
