@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rankmuster.model.admission import AdmissionRecord, Decision
+from rankmuster.model.admission import AdmissionRecord, Decision, Kinship
 from rankmuster.model.benchmark import AlgorithmChoice, Cell, HistoryRun, HistoryValue, Operation, RunState
 from rankmuster.model.fingerprint import Fingerprint, NetworkDevice
 from rankmuster.model.history import ChangePoint, ChangeState
@@ -111,7 +111,7 @@ def admission(word: str = "one", *, nodes: Sequence[str] = ("node-a",), started_
         fingerprint={"class_hash": CLASS},
         profile=PROFILE,
         compared_with=CLASS,
-        kinship="class",
+        kinship=Kinship.CLASS,
         history_runs=30,
         history_nodes=10,
         checks=(),

@@ -6,7 +6,7 @@ import pytest
 
 from admitted import check
 from rankmuster.admission.decide import decide, decide_checks
-from rankmuster.model.admission import Check, CheckGroup, CheckState, Decision
+from rankmuster.model.admission import Check, CheckGroup, CheckState, Decision, Kinship
 from rankmuster.model.benchmark import Operation
 from rankmuster.model.judgement import Regime, RegimeJudgement, Standing
 
@@ -41,32 +41,34 @@ LATENCY_BELOW = regime(Standing.BELOW, can_refuse=False, kind=Regime.LATENCY)
 @pytest.mark.parametrize(
     ("checks", "judgements", "kinship", "decision"),
     [
-        ([PASSED], [WITHIN], "class", Decision.PASS),
-        ([PASSED, check("clocks", CheckState.WARN, required=True)], [WITHIN], "class", Decision.PASS),
-        ([PASSED, check("choices", CheckState.UNKNOWN)], [WITHIN], "class", Decision.PASS),
-        ([PASSED], [WITHIN, LATENCY_BELOW], "class", Decision.PASS),
-        ([PASSED, check("xid", CheckState.UNKNOWN, required=True)], [WITHIN], "class", Decision.PROVISIONAL),
-        ([PASSED], [WITHIN], "kin", Decision.PROVISIONAL),
-        ([PASSED], [WITHIN], "floor", Decision.PROVISIONAL),
-        ([PASSED], [WITHIN], "none", Decision.PROVISIONAL),
-        ([PASSED], [WITHIN, regime(Standing.TOO_LITTLE)], "class", Decision.PROVISIONAL),
-        ([PASSED], [WITHIN, regime(Standing.BORDERLINE)], "class", Decision.PROVISIONAL),
-        ([PASSED], [WITHIN, regime(Standing.ABOVE)], "class", Decision.PROVISIONAL),
-        ([PASSED], [LATENCY_BELOW], "class", Decision.PROVISIONAL),
-        ([PASSED], [regime(Standing.WITHIN, can_refuse=False)], "class", Decision.PROVISIONAL),
-        ([PASSED], [WITHIN, regime(Standing.BELOW)], "class", Decision.FAIL),
-        ([PASSED], [regime(Standing.BELOW)], "kin", Decision.FAIL),
-        ([PASSED], [regime(Standing.BELOW)], "floor", Decision.FAIL),
-        ([check("xid", CheckState.FAIL)], [WITHIN], "class", Decision.FAIL),
-        ([check("dcgm", CheckState.HUNG)], [WITHIN], "class", Decision.FAIL),
-        ([check("benchmark", CheckState.HUNG)], [], "none", Decision.FAIL),
-        ([check("gpus", CheckState.ERROR, required=True)], [], "none", Decision.ERROR),
-        ([check("dcgm", CheckState.ERROR)], [WITHIN], "class", Decision.ERROR),
-        ([PASSED], [], "none", Decision.ERROR),
-        ([check("same-node", CheckState.ERROR), check("xid", CheckState.FAIL)], [], "none", Decision.FAIL),
+        ([PASSED], [WITHIN], Kinship.CLASS, Decision.PASS),
+        ([PASSED, check("clocks", CheckState.WARN, required=True)], [WITHIN], Kinship.CLASS, Decision.PASS),
+        ([PASSED, check("choices", CheckState.UNKNOWN)], [WITHIN], Kinship.CLASS, Decision.PASS),
+        ([PASSED], [WITHIN, LATENCY_BELOW], Kinship.CLASS, Decision.PASS),
+        ([PASSED, check("xid", CheckState.UNKNOWN, required=True)], [WITHIN], Kinship.CLASS, Decision.PROVISIONAL),
+        ([PASSED], [WITHIN], Kinship.KIN, Decision.PROVISIONAL),
+        ([PASSED], [WITHIN], Kinship.FLOOR, Decision.PROVISIONAL),
+        ([PASSED], [WITHIN], Kinship.NONE, Decision.PROVISIONAL),
+        ([PASSED], [WITHIN, regime(Standing.TOO_LITTLE)], Kinship.CLASS, Decision.PROVISIONAL),
+        ([PASSED], [WITHIN, regime(Standing.BORDERLINE)], Kinship.CLASS, Decision.PROVISIONAL),
+        ([PASSED], [WITHIN, regime(Standing.ABOVE)], Kinship.CLASS, Decision.PROVISIONAL),
+        ([PASSED], [LATENCY_BELOW], Kinship.CLASS, Decision.PROVISIONAL),
+        ([PASSED], [regime(Standing.WITHIN, can_refuse=False)], Kinship.CLASS, Decision.PROVISIONAL),
+        ([PASSED], [WITHIN, regime(Standing.BELOW)], Kinship.CLASS, Decision.FAIL),
+        ([PASSED], [regime(Standing.BELOW)], Kinship.KIN, Decision.FAIL),
+        ([PASSED], [regime(Standing.BELOW)], Kinship.FLOOR, Decision.FAIL),
+        ([check("xid", CheckState.FAIL)], [WITHIN], Kinship.CLASS, Decision.FAIL),
+        ([check("dcgm", CheckState.HUNG)], [WITHIN], Kinship.CLASS, Decision.FAIL),
+        ([check("benchmark", CheckState.HUNG)], [], Kinship.NONE, Decision.FAIL),
+        ([check("gpus", CheckState.ERROR, required=True)], [], Kinship.NONE, Decision.ERROR),
+        ([check("dcgm", CheckState.ERROR)], [WITHIN], Kinship.CLASS, Decision.ERROR),
+        ([PASSED], [], Kinship.NONE, Decision.ERROR),
+        ([check("same-node", CheckState.ERROR), check("xid", CheckState.FAIL)], [], Kinship.NONE, Decision.FAIL),
     ],
 )
-def test_the_answer(checks: list[Check], judgements: list[RegimeJudgement], kinship: str, decision: Decision) -> None:
+def test_the_answer(
+    checks: list[Check], judgements: list[RegimeJudgement], kinship: Kinship, decision: Decision
+) -> None:
     found = decide(checks, judgements, kinship)
     assert found.decision is decision
     assert found.reasons, "every answer says what it rests on"
@@ -74,7 +76,7 @@ def test_the_answer(checks: list[Check], judgements: list[RegimeJudgement], kins
 
 @pytest.mark.parametrize("state", [state for state in CheckState if state not in (CheckState.PASS, CheckState.WARN)])
 def test_nothing_but_a_pass_or_a_warning_of_a_required_check_lets_a_node_pass(state: CheckState) -> None:
-    assert decide([check("any", state, required=True)], [WITHIN], "class").decision is not Decision.PASS
+    assert decide([check("any", state, required=True)], [WITHIN], Kinship.CLASS).decision is not Decision.PASS
 
 
 def test_what_explains_a_low_bandwidth_comes_before_the_low_bandwidth() -> None:
@@ -89,17 +91,17 @@ def test_what_explains_a_low_bandwidth_comes_before_the_low_bandwidth() -> None:
         check("xid", CheckState.FAIL, CheckGroup.HARDWARE, statement="Xid 79"),
         check("dcgm", CheckState.HUNG, CheckGroup.HARDWARE, statement="hung"),
     ]
-    reasons = decide(checks, [regime(Standing.BELOW)], "class").reasons
+    reasons = decide(checks, [regime(Standing.BELOW)], Kinship.CLASS).reasons
     assert reasons[:9] == ("hung", "Xid 79", "wrong", "foreign", "NCCL_PROTO", "no P2P", "protocol", "rank 2", "slow")
 
 
 def test_an_unanswered_required_check_is_named_with_its_reason() -> None:
     asked = check("xid", CheckState.UNKNOWN, required=True, statement="the kernel log could not be read (EPERM)")
-    assert decide([asked], [WITHIN], "class").reasons == ("xid: the kernel log could not be read (EPERM)",)
+    assert decide([asked], [WITHIN], Kinship.CLASS).reasons == ("xid: the kernel log could not be read (EPERM)",)
 
 
 def test_too_little_history_is_said_once_with_what_is_missing() -> None:
-    found = decide([PASSED], [regime(Standing.TOO_LITTLE)] * 4, "floor", ["its class has no run of this profile"])
+    found = decide([PASSED], [regime(Standing.TOO_LITTLE)] * 4, Kinship.FLOOR, ["its class has no run of this profile"])
     assert len(found.reasons) == 1
     assert "floor" in found.reasons[0]
     assert "no run of this profile" in found.reasons[0]
@@ -107,7 +109,7 @@ def test_too_little_history_is_said_once_with_what_is_missing() -> None:
 
 def test_a_check_of_another_part_names_it() -> None:
     gpu = check("nvlinks", CheckState.FAIL, subject="GPU 2", statement="NVLink 7 down")
-    assert decide([gpu], [WITHIN], "class").reasons == ("GPU 2: NVLink 7 down",)
+    assert decide([gpu], [WITHIN], Kinship.CLASS).reasons == ("GPU 2: NVLink 7 down",)
 
 
 @pytest.mark.parametrize(

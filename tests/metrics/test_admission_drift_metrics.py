@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rankmuster.metrics.admission_drift import ALL, admission_page, drift_page
-from rankmuster.model.admission import AdmissionRecord, Check, CheckGroup, CheckState, Decision
+from rankmuster.model.admission import AdmissionRecord, Check, CheckGroup, CheckState, Decision, Kinship
 from rankmuster.model.benchmark import Operation
 from rankmuster.model.drift import DriftFinding, DriftKind, DriftReport, DriftScope
 from rankmuster.model.judgement import Regime, RegimeJudgement, Standing
@@ -79,7 +79,7 @@ RECORD = AdmissionRecord(
     fingerprint={"class_hash": CLASS},
     profile="tp8-decode@0123456789ab",
     compared_with=CLASS,
-    kinship="class",
+    kinship=Kinship.CLASS,
     history_runs=30,
     history_nodes=8,
     checks=(

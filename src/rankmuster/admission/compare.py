@@ -13,14 +13,12 @@ from rankmuster.admission.past import Past
 from rankmuster.admission.plan import Plan
 from rankmuster.baseline.floors import FloorInput
 from rankmuster.baseline.judge import judge
+from rankmuster.model.admission import Kinship
 from rankmuster.model.benchmark import AlgorithmChoice, BenchmarkRun, series_key
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.history import ClassHistory
 from rankmuster.model.judgement import RegimeJudgement, Standing
 from rankmuster.model.unknown import Unknown
-
-CLASS, KIN, FLOOR, NONE = "class", "kin", "floor", "none"
-"""`AdmissionRecord.kinship`."""
 
 MOST_KIN = 4
 """Kin classes asked, those with most runs first: each costs one question to the history."""
@@ -31,7 +29,7 @@ class Compared:
     """`settings`: of the kin class that was compared with, {} otherwise. `why`: notes for the record."""
 
     judgements: tuple[RegimeJudgement, ...]
-    kinship: str
+    kinship: Kinship
     class_hash: str | None = None
     history: ClassHistory | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -45,12 +43,12 @@ class Compared:
     @property
     def against(self) -> str:
         """In words, for messages."""
-        if self.kinship == FLOOR:
+        if self.kinship is Kinship.FLOOR:
             return "the limits of its hardware"
-        if self.history is None or self.kinship == NONE:
+        if self.history is None or self.kinship is Kinship.NONE:
             return "nothing"
         nodes = len(set(self.history.nodes))
-        whose = "its class" if self.kinship == CLASS else "kin (other settings)"
+        whose = "its class" if self.kinship is Kinship.CLASS else "kin (other settings)"
         return f"{whose}, {len(self.history.records)} runs of {nodes} node(s)"
 
 
@@ -70,7 +68,7 @@ def compare(
         if history is not None and history.total:
             judged = judge(runs, history, settings=plan.judging, floor=floor)
             if _says_something(judged):
-                return Compared(judged, CLASS, own, history, {}, tuple(why))
+                return Compared(judged, Kinship.CLASS, own, history, {}, tuple(why))
             why.append(f"its class has {history.total} run(s) of this profile, too few to judge by")
         else:
             why.append("its class has no run of this profile")
@@ -82,10 +80,10 @@ def compare(
             history = past.history(candidate.class_hash, profile)
             judged = judge(runs, history, settings=plan.judging, floor=floor) if history is not None else ()
             if _says_something(judged):
-                return Compared(judged, KIN, candidate.class_hash, history, candidate.settings, tuple(why))
+                return Compared(judged, Kinship.KIN, candidate.class_hash, history, candidate.settings, tuple(why))
     judged = judge(runs, None, settings=plan.judging, floor=floor)
     floors = any(judgement.floor for judgement in judged)
-    return Compared(judged, FLOOR if floors else NONE, None, None, {}, tuple(why))
+    return Compared(judged, Kinship.FLOOR if floors else Kinship.NONE, None, None, {}, tuple(why))
 
 
 def _says_something(judged: Sequence[RegimeJudgement]) -> bool:

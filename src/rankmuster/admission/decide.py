@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rankmuster.admission.compare import CLASS, FLOOR, KIN
-from rankmuster.model.admission import Check, CheckGroup, CheckState, Decision
+from rankmuster.model.admission import Check, CheckGroup, CheckState, Decision, Kinship
 from rankmuster.model.judgement import RegimeJudgement, Standing
 from rankmuster.report.admission_words import regime_words
 
@@ -54,7 +53,7 @@ class Decided:
 
 
 def decide(
-    checks: Sequence[Check], judgements: Sequence[RegimeJudgement], kinship: str, why: Sequence[str] = ()
+    checks: Sequence[Check], judgements: Sequence[RegimeJudgement], kinship: Kinship, why: Sequence[str] = ()
 ) -> Decided:
     """See the module. `kinship`: what the judgements compare with, and `why` (`compare`)."""
     hung = _of(checks, CheckState.HUNG)
@@ -112,7 +111,7 @@ def _words(check: Check) -> str:
     return check.statement if said else f"{check.subject}: {check.statement}"
 
 
-def _open_regimes(judgements: Sequence[RegimeJudgement], kinship: str) -> list[str]:
+def _open_regimes(judgements: Sequence[RegimeJudgement], kinship: Kinship) -> list[str]:
     """Too little history is said once, by the kinship, where all regimes have too little."""
     refusing = [judged for judged in judgements if judged.can_refuse]
     if not refusing:
@@ -120,17 +119,18 @@ def _open_regimes(judgements: Sequence[RegimeJudgement], kinship: str) -> list[s
     return [
         f"{regime_words(judged)}: {_OPEN[judged.standing]}" + (f" ({judged.reason})" if judged.reason else "")
         for judged in refusing
-        if judged.standing in _OPEN and (kinship in (CLASS, KIN) or judged.standing is not Standing.TOO_LITTLE)
+        if judged.standing in _OPEN
+        and (kinship in (Kinship.CLASS, Kinship.KIN) or judged.standing is not Standing.TOO_LITTLE)
     ]
 
 
-def _kinship(kinship: str, why: Sequence[str]) -> list[str]:
-    if kinship == CLASS:
+def _kinship(kinship: Kinship, why: Sequence[str]) -> list[str]:
+    if kinship is Kinship.CLASS:
         return []
     because = f": {'; '.join(why)}" if why else ""
-    if kinship == KIN:
+    if kinship is Kinship.KIN:
         return ["compared with kin alone, nodes of the same hardware and software with other settings" + because]
-    if kinship == FLOOR:
+    if kinship is Kinship.FLOOR:
         return ["compared with a floor from its hardware's own limits alone" + because]
     return ["compared with nothing, since its hardware's limits are not known either" + because]
 

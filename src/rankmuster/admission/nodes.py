@@ -13,7 +13,7 @@ from rankmuster.admission.nccl_log_checks import log_checks
 from rankmuster.baseline.pairs import PairResult
 from rankmuster.baseline.pairs_decode import Decoded, NodeStanding
 from rankmuster.baseline.pairs_rails import by_rail
-from rankmuster.model.admission import AdmissionRecord, Check, CheckGroup, CheckState
+from rankmuster.model.admission import AdmissionRecord, Check, CheckGroup, CheckState, Kinship
 from rankmuster.report.admission_json import seal
 
 _STATES = {
@@ -58,7 +58,7 @@ def admit_nodes(
             fingerprint={},
             profile="pairs",
             compared_with=None,
-            kinship="floor" if floor is not None else "none",
+            kinship=Kinship.FLOOR if floor is not None else Kinship.NONE,
             history_runs=0,
             history_nodes=0,
             checks=tuple(checks),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rankmuster.admission.checks import node_checks
-from rankmuster.admission.compare import CLASS, NONE, Compared, compare, differing_settings
+from rankmuster.admission.compare import Compared, compare, differing_settings
 from rankmuster.admission.contention import contended, contention_check
 from rankmuster.admission.decide import Decided, decide
 from rankmuster.admission.explain import explanations
@@ -22,7 +22,7 @@ from rankmuster.admission.profile_checks import profile_checks
 from rankmuster.admission.topology import topology_checks
 from rankmuster.admission.unchanged import same_settings_check, unchanged_check
 from rankmuster.bench.record import NoHistory, history_run
-from rankmuster.model.admission import AdmissionRecord, Check, CheckState, Decision
+from rankmuster.model.admission import AdmissionRecord, Check, CheckState, Decision, Kinship
 from rankmuster.model.benchmark import BenchmarkRun, HistoryRun, RunState
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.judgement import Standing
@@ -73,8 +73,9 @@ def admit(plan: Plan, sources: Sources) -> Outcome:
         checks.append(contention_check(foreign))
         compared = replace(compared, judgements=())
     elif _below(compared):
-        differ = differing_settings(after.fingerprint, compared.settings) if compared.settings else {}
-        checks += explanations(measured.complete, compared.choices, differ if compared.kinship != CLASS else {})
+        others = compared.settings if compared.kinship is not Kinship.CLASS else {}
+        differ = differing_settings(after.fingerprint, others) if others else {}
+        checks += explanations(measured.complete, compared.choices, differ)
     checks += profile_checks(compared.judgements, compared.against)
     decided = decide(checks, compared.judgements, compared.kinship, compared.why)
     return _outcome(plan, sources, started, after, measured, checks, compared, decided)
@@ -115,7 +116,7 @@ def _believed(measured: _Measured, checks: Sequence[Check]) -> Compared:
     compared = measured.compared
     changed = any(check.state is CheckState.ERROR and check.name in ("same-node", "same-settings") for check in checks)
     if compared is None or changed:
-        return Compared((), NONE)
+        return Compared((), Kinship.NONE)
     return compared
 
 
@@ -181,7 +182,7 @@ def _history_runs(
     A whole run enters the baseline only of a node that passed, or about which too little is known and nothing bad: a
     refused or an undecided node would drag the class's level towards its own.
     """
-    own_class_open = compared.kinship == CLASS and any(
+    own_class_open = compared.kinship is Kinship.CLASS and any(
         judged.can_refuse and judged.standing in (Standing.BORDERLINE, Standing.BELOW) for judged in compared.judgements
     )
     enters = decided.decision in (Decision.PASS, Decision.PROVISIONAL) and not own_class_open

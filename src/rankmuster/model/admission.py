@@ -13,6 +13,8 @@ SCHEMA = "rankmuster.admission/1"
 
 
 class Decision(str, Enum):
+    """The answer to "may this node, or these nodes, join the pool?"."""
+
     PASS = "pass"  # noqa: S105  # a word of the answer, no password
     FAIL = "fail"
     PROVISIONAL = "provisional"  # nothing speaks against it, and too little history speaks for it
@@ -20,6 +22,8 @@ class Decision(str, Enum):
 
 
 class CheckState(str, Enum):
+    """How one check ended."""
+
     PASS = "pass"  # noqa: S105  # a word of the answer, no password
     FAIL = "fail"
     WARN = "warn"
@@ -29,6 +33,8 @@ class CheckState(str, Enum):
 
 
 class CheckGroup(str, Enum):
+    """What a check is about."""
+
     HARDWARE = "hardware"
     ENVIRONMENT = "environment"
     PEER_TO_PEER = "peer_to_peer"
@@ -37,6 +43,15 @@ class CheckGroup(str, Enum):
     CORRECTNESS = "correctness"
     NCCL = "nccl"  # its choices: algorithm, protocol, transports, channels
     PROFILE = "profile"
+
+
+class Kinship(str, Enum):
+    """Whom a node is compared with."""
+
+    CLASS = "class"  # its own
+    KIN = "kin"  # one that differs in settings alone: a result below it refuses, a result within it is provisional
+    FLOOR = "floor"  # no history: a part of what the hardware can do
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +75,7 @@ class Check:
 class AdmissionRecord:
     """Everything the decision rests on. Times in unix seconds. `hash`: sha256 over the canonical JSON without it.
 
-    `compared_with`: the class hash whose history was used; `kinship`: "class" for the node's own class, "kin" for one
-    that differs in settings alone (a result below it refuses, a result within it is provisional), "floor", "none".
+    `compared_with`: the class hash whose history was used, and `kinship`: what that class is to the node.
     """
 
     decision: Decision
@@ -72,7 +86,7 @@ class AdmissionRecord:
     fingerprint: Mapping[str, str]  # class_hash, kin_hash, node_hash, topology_hash; unknown ones as "unknown: reason"
     profile: str
     compared_with: str | None
-    kinship: str
+    kinship: Kinship
     history_runs: int
     history_nodes: int
     checks: tuple[Check, ...]

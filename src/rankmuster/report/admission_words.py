@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rankmuster.model.admission import AdmissionRecord, Check, CheckGroup, CheckState, Decision
+from rankmuster.model.admission import AdmissionRecord, Check, CheckGroup, CheckState, Decision, Kinship
 from rankmuster.model.judgement import CellJudgement, RegimeJudgement, Standing
 from rankmuster.report.size_words import size_words
 from rankmuster.report.theme import Look
@@ -89,16 +89,16 @@ def class_words(record: AdmissionRecord) -> str:
 
 def compared_words(record: AdmissionRecord) -> str:
     """With whom the node was compared."""
-    if not record.judgements and record.kinship in ("class", "kin"):
+    if not record.judgements and record.kinship in (Kinship.CLASS, Kinship.KIN):
         return "nothing: it was not judged"
-    if record.kinship == "floor":
+    if record.kinship is Kinship.FLOOR:
         given = record.settings.get("floor")
         return f"the given floor, {given}" if given else "a floor from the hardware's own limits"
-    if record.compared_with is None or record.kinship == "none":
+    if record.compared_with is None or record.kinship is Kinship.NONE:
         return "nothing"
     runs, nodes = record.history_runs, record.history_nodes
     past = f"{runs} run{plural(runs)} of {nodes} node{plural(nodes)}"
-    return f"its own class, {past}" if record.kinship == "class" else f"kin with other settings, {past}"
+    return f"its own class, {past}" if record.kinship is Kinship.CLASS else f"kin with other settings, {past}"
 
 
 def regime_words(judged: RegimeJudgement) -> str:
