@@ -11,7 +11,7 @@ from rankmuster.admission.facts import UnderLoad
 from rankmuster.admission.live import environment_of
 from rankmuster.admission.load_watch import LoadWatch
 from rankmuster.admission.measuring import How, Tool, measure
-from rankmuster.admission.node_facts import KernelLog, kernel_log, node_facts, ports
+from rankmuster.admission.node_facts import KERNEL_BYTES, KernelLog, kernel_log, node_facts, ports
 from rankmuster.bench.profiles import named
 from rankmuster.collect.machine import Machine
 from rankmuster.model.benchmark import RunState
@@ -74,6 +74,19 @@ def test_a_kernel_log_given_as_a_file_is_taken_for_it(machine: Machine, tmp_path
     assert isinstance(facts.kernel, tuple)
     assert [each.code for each in facts.kernel if isinstance(each, Xid)] == [79]
     assert facts.dcgm is None
+
+
+def test_of_a_file_that_is_too_large_the_newest_lines_count_and_the_log_is_not_whole(
+    machine: Machine, tmp_path: Path
+) -> None:
+    log = tmp_path / "saved.txt"
+    with log.open("wb") as file:
+        file.seek(KERNEL_BYTES)  # a hole: nothing is written
+        file.write(b"\nNov 30 09:00:00 node7 kernel: NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n")
+    facts = node_facts(machine, boot=0.0, log=log, before=ports(machine), load={}, dcgm_level=0)
+    assert isinstance(facts.kernel, tuple)
+    assert [each.code for each in facts.kernel if isinstance(each, Xid)] == [79]
+    assert not facts.kernel_whole
 
 
 def test_ports_are_read_with_counters_and_carriers(machine: Machine) -> None:

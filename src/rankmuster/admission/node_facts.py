@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +101,8 @@ def services() -> tuple[ServiceEvent, ...] | Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
+    """`carriers`: Ethernet interface -> how often its link went from up to down or back (`carrier_changes`)."""
+
     ports: tuple[RdmaPort, ...] | Unknown
     carriers: Mapping[str, int]
 
@@ -163,7 +166,7 @@ def node_facts(
 ) -> NodeFacts:
     """Everything now. `log`: a kernel log to read instead of this machine's. Raises OSError where it cannot be."""
     if log is not None:
-        given: KernelLog | Unknown = KernelLog(_bytes(log), whole=True)
+        given: KernelLog | Unknown = _from_file(log)
     else:
         given = kernel_log(machine, boot)
     if isinstance(given, Unknown):
@@ -189,6 +192,9 @@ def _known(found: tuple[ServiceEvent, ...] | Unknown) -> tuple[ServiceEvent, ...
     return () if isinstance(found, Unknown) else found
 
 
-def _bytes(path: Path) -> bytes:
+def _from_file(path: Path) -> KernelLog:
+    """Of a file beyond the limit the newest lines, as a ring keeps them."""
     with path.open("rb") as file:
-        return file.read(KERNEL_BYTES)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - KERNEL_BYTES, 0))
+        return KernelLog(file.read(KERNEL_BYTES), whole=size <= KERNEL_BYTES)
