@@ -14,6 +14,7 @@ from history_made import CELLS, CLASS, DAY, PROFILE, START, change, fingerprint,
 from rankmuster.cli.history import app
 from rankmuster.cli.history_named import moment
 from rankmuster.cli.status import CommandError, ExitStatus
+from rankmuster.evidence.fingerprint_file import read_fingerprint
 from rankmuster.model.benchmark import BenchmarkRun, Measurement, RunState
 from rankmuster.report.benchmark_json import as_json
 from rankmuster.report.fingerprint_yaml import as_yaml
@@ -175,7 +176,7 @@ def test_measured_runs_are_added_with_their_fingerprint_once(place: Path, do: Ru
         assert {one.state for one in history.runs()} == {RunState.COMPLETE, RunState.HUNG}
         stored = history.fingerprint_of("node-a")
         assert stored is not None
-        assert stored.document == node.read_bytes()
+        assert as_yaml(read_fingerprint(stored.document)) == node.read_text()
 
 
 def test_nothing_is_added_when_one_part_does_not_fit(place: Path, do: Run, measured: tuple[Path, Path]) -> None:

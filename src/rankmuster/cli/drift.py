@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rankmuster.store.history import History
 
 DEFAULT_SINCE = "30d"
+"""A creeping loss of 1 % a week is some 4 % by then: beyond what counts as drift."""
 
 
 class Format(str, Enum):

@@ -31,7 +31,7 @@ class Instance:
 
 def from_file(file: Path, host: str | None) -> Fingerprint:
     """Raises CommandError for no fingerprint, and for one of another node than `host`."""
-    _, found = stored_fingerprint(file)
+    found = stored_fingerprint(file)
     if host is not None and host not in (found.host, found.node_hash) and found.host is not None:
         raise CommandError(
             f"{file} is the fingerprint of {found.host}, and --host says {host}: give the fingerprint of that node"

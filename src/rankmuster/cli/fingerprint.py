@@ -140,7 +140,7 @@ def diff(
 
     Exit status: 0 the same, 1 they differ, 2 no difference is known but parts are unknown, 3 a file cannot be read.
     """
-    (_, first), (_, second) = stored_fingerprint(before), stored_fingerprint(after)
+    first, second = stored_fingerprint(before), stored_fingerprint(after)
     with doing("comparing two fingerprints"):
         from rankmuster.baseline.fingerprint.changes import changes, undecided
         from rankmuster.report import fingerprint_diff

@@ -58,14 +58,14 @@ def bytes_of(path: Path, most: int, what: str) -> bytes:
     return data
 
 
-def stored_fingerprint(path: Path) -> tuple[bytes, Fingerprint]:
-    """A stored fingerprint's file, as it is and as it is read. Raises CommandError."""
+def stored_fingerprint(path: Path) -> Fingerprint:
+    """The fingerprint in a file. Raises CommandError."""
     with doing(f"reading {path}"):
         from rankmuster.evidence.fingerprint_file import FingerprintRefused, read_fingerprint
         from rankmuster.evidence.plain_yaml import MOST_BYTES
 
         document = bytes_of(path, MOST_BYTES, "fingerprint")
         try:
-            return document, read_fingerprint(document)
+            return read_fingerprint(document)
         except FingerprintRefused as error:
             raise CommandError(f"{path} cannot be used: {error}") from error

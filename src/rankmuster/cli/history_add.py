@@ -51,11 +51,13 @@ def add(
     Exit status: 0 stored (or there already), 1 stored, and a run among them did not complete, 3 nothing was stored: a
     file cannot be read, the fingerprint does not fit, or bad usage.
     """
-    document, known = stored_fingerprint(fingerprint)
+    known = stored_fingerprint(fingerprint)
     chosen = profile_of(profile)
     made = _history_runs(_runs(files, operation), known, chosen, started)
     with opened(history, "storing the runs", create=True) as store:
-        stored = store.put_measured(known, document, made)
+        from rankmuster.report.fingerprint_yaml import as_json
+
+        stored = store.put_measured(known, as_json(known).encode(), made)  # the form that `admit` stores
         name = store.name
     bad = [run for run in made if run.state.value != "complete"]
     say(f"{name}: stored {stored} of {len(made)} runs of {chosen.key}; {len(made) - stored} were there already")
