@@ -67,11 +67,6 @@ class Noise:
             size_sd=self.size_sd * factor,
         )
 
-    def link_sd(self) -> float:
-        """Of one run of one node and size where the links rule, everything together."""
-        parts = (self.node_sd, self.operation_sd, self.day_sd, self.session_sd, self.run_sd, self.size_sd)
-        return float(np.sqrt(sum(part**2 for part in parts)))
-
 
 CALIBRATED = Noise()
 

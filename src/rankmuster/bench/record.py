@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from statistics import median
 
 from rankmuster.model.benchmark import BenchmarkRun, Cell, HistoryRun, HistoryValue, Measurement, Profile, series_key
+from rankmuster.model.digest import ascii_digest
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.unknown import Unknown
 
@@ -66,8 +65,7 @@ def record_of(run: HistoryRun) -> str:
     """sha256 over the run's canonical content, without `record` itself."""
     content = asdict(run)
     del content["record"]
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return ascii_digest(content)
 
 
 def rank_spread_percent(ranks_us: Sequence[float]) -> float | None:

@@ -81,13 +81,8 @@ def sections_of(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def hash_of(sections: Mapping[str, Any]) -> str:
+    """`fingerprintHash`: over the hashes of the parts."""
     return digest([SCHEMA, dict(sections)])
-
-
-def fingerprint_hash(fingerprint: Fingerprint) -> str:
-    """The hash of everything in it, by which a stored one is known."""
-    found: str = to_document(fingerprint)[HASH]
-    return found
 
 
 def encode(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any
 
 from rankmuster.model import benchmark_document
 from rankmuster.model.admission import SCHEMA, AdmissionRecord
+from rankmuster.model.digest import ascii_digest
 
 HASH = "hash"
 
@@ -29,9 +29,7 @@ def render(record: AdmissionRecord) -> str:
 
 def digest(document: Mapping[str, Any]) -> str:
     """`sha256:` over the canonical form of a record without its hash: keys sorted, no blanks, ASCII."""
-    content = {key: value for key, value in document.items() if key != HASH}
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return ascii_digest({key: value for key, value in document.items() if key != HASH})
 
 
 def seal(record: AdmissionRecord) -> AdmissionRecord:

@@ -42,8 +42,8 @@ def render(report: DriftReport, console: Console) -> None:
     _systematic(paper, report)
     _single(paper, report)
     _baseline(paper, report)
-    _lines(paper, "Could not be compared", _grouped(report.unknown), "?")
-    _lines(paper, "Seen, and deciding nothing", _grouped(report.notes), "-")
+    paper.listing("Could not be compared", _grouped(report.unknown), "?", MAX_LINES)
+    paper.listing("Seen, and deciding nothing", _grouped(report.notes), "-", MAX_LINES)
 
 
 def _systematic(paper: Paper, report: DriftReport) -> None:
@@ -101,7 +101,7 @@ def _baseline(paper: Paper, report: DriftReport) -> None:
         paper.item("*", paper.text(line))
     if len(report.why) > MAX_LINES:
         paper.line(paper.text(f"and {len(report.why) - MAX_LINES} more; JSON has them", "dim"), indent=4)
-    _lines(paper, "To be measured anew", report.regenerate, "*")
+    paper.listing("To be measured anew", report.regenerate, "*", MAX_LINES)
     if not report.regenerate:
         paper.item("-", paper.text("the classes that the nodes are in now have results enough of their own"))
 
@@ -122,13 +122,3 @@ def _group(rest: str, names: Sequence[str]) -> str:
     if len(named) > MAX_NAMES:
         return f"{len(named):,} nodes ({', '.join(named[:MAX_NAMES])}, ...): {rest}"
     return f"{', '.join(named)}: {rest}"
-
-
-def _lines(paper: Paper, heading: str, lines: Sequence[str], sign: str) -> None:
-    if not lines:
-        return
-    paper.heading(heading)
-    for line in lines[:MAX_LINES]:
-        paper.item(sign, paper.text(line))
-    if len(lines) > MAX_LINES:
-        paper.line(paper.text(f"and {len(lines) - MAX_LINES:,} more; JSON has them", "dim"), indent=4)

@@ -37,6 +37,16 @@ class Paper:
         """A list item with a hanging indent."""
         self._hang(Text(f"{sign:>3} ", style=style), Text(" ").join(parts))
 
+    def listing(self, heading: str, lines: Sequence[str], sign: str, most: int) -> None:
+        """A heading and a list of `most` items at most, the rest counted; nothing of an empty list."""
+        if not lines:
+            return
+        self.heading(heading)
+        for line in lines[:most]:
+            self.item(sign, self.text(line))
+        if len(lines) > most:
+            self.line(self.text(f"and {len(lines) - most:,} more; JSON has them", "dim"), indent=4)
+
     def entry(self, columns: Sequence[tuple[Text, int]], words: Text) -> None:
         """A line of a list with columns of fixed width before its words."""
         head = Text()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import Console
 
 from rankmuster.model.slow import SlowReport, Timing
@@ -40,17 +38,19 @@ def render(report: SlowReport, console: Console, comparison: Comparison | None =
     if report.timing is Timing.EVENTS:
         facts.append(f"{sum(one.collectives for one in report.operations)} collectives with durations from CUDA events")
     paper.line(paper.text(", ".join(facts), "dim"))
-    _lines(paper, "Late ranks", [late_text(one) for one in report.late if one.pattern in SLOW_PATTERNS], "*")
-    _lines(paper, "Late together", [late_text(one) for one in report.late if one.together], "?")
-    _lines(paper, "Slower than their equals", [group_text(one) for one in report.slow_groups if one.odd], "*")
-    _lines(paper, "Transfers that grew", [grown_text(one) for one in report.grown if one.matters], "*")
+    paper.listing("Late ranks", [late_text(one) for one in report.late if one.pattern in SLOW_PATTERNS], "*", MAX_LINES)
+    paper.listing("Late together", [late_text(one) for one in report.late if one.together], "?", MAX_LINES)
+    paper.listing(
+        "Slower than their equals", [group_text(one) for one in report.slow_groups if one.odd], "*", MAX_LINES
+    )
+    paper.listing("Transfers that grew", [grown_text(one) for one in report.grown if one.matters], "*", MAX_LINES)
     if comparison is not None:
         _comparison(paper, comparison)
-    _lines(paper, "Seen, and not called slow", _also(report), "-")
+    paper.listing("Seen, and not called slow", _also(report), "-", MAX_LINES)
     slow_tables.operations(paper, report.operations)
     slow_tables.ranks(paper, report)
     slow_tables.skew(paper, report.host_skew)
-    _lines(paper, "Not seen", report.notes, "-")
+    paper.listing("Not seen", report.notes, "-", MAX_LINES)
 
 
 def _also(report: SlowReport) -> list[str]:
@@ -61,16 +61,6 @@ def _also(report: SlowReport) -> list[str]:
         *(group_text(one) for one in report.slow_groups if not one.odd and one.share >= WORTH_TELLING),
         *(grown_text(one) for one in report.grown if not one.matters and one.change.share >= WORTH_TELLING),
     ]
-
-
-def _lines(paper: Paper, heading: str, lines: Sequence[str], sign: str) -> None:
-    if not lines:
-        return
-    paper.heading(heading)
-    for line in lines[:MAX_LINES]:
-        paper.item(sign, paper.text(line))
-    if len(lines) > MAX_LINES:
-        paper.line(paper.text(f"and {len(lines) - MAX_LINES} more; JSON has them", "dim"), indent=4)
 
 
 def _comparison(paper: Paper, comparison: Comparison) -> None:

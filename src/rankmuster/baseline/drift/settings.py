@@ -11,9 +11,6 @@ from rankmuster.model.judgement import Regime
 DAY = 86_400.0
 """Seconds."""
 
-WINDOW_S = 30 * DAY
-"""What is looked at unless `--since` says otherwise: a creeping loss of 1 % a week is some 4 % by then."""
-
 FALSE_ALARMS_PER_LOOK = 0.05
 """Healthy nodes called drifting, expected in one look at a whole fleet of any size: one look in twenty has one. Each
 node gets its share, so that a fleet of 1,000 does not cry every day. Simulated: docs/drift.md."""
