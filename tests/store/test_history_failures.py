@@ -106,7 +106,7 @@ def test_a_full_disk_stores_nothing_of_what_did_not_fit(file: Path) -> None:
     with every_connection(f"max_page_count = {pages + 3}"), History.open(str(file)) as history:
         with pytest.raises(Full, match="nothing of this was stored; make room"):
             history.put_many(run(number, node="new") for number in range(3000))
-        assert history.node_runs("new") == ()
+        assert history.runs(node="new") == ()
         assert len(history.runs(limit=None)) == 200
     with History.open(str(file)) as history:
         assert history.put(run(0, node="new"))

@@ -136,10 +136,10 @@ def test_kin_are_classes_that_differ_in_settings_alone(history: History) -> None
 
 def test_a_nodes_runs_are_found_by_its_hash_and_its_host(history: History) -> None:
     history.put_many(run(number, node=node) for node in ("node-a", "node-b") for number in range(3))
-    by_hash = history.node_runs(hash_of("node-b"), PROFILE)
-    assert by_hash == tuple(run(number, node="node-b") for number in range(3))
-    assert history.node_runs("node-b") == by_hash
-    assert [one.started_at for one in history.node_runs("node-b", limit=2)] == [START + DAY, START + 2 * DAY]
+    by_hash = history.runs(node=hash_of("node-b"), profile=PROFILE)
+    assert by_hash == tuple(run(number, node="node-b") for number in (2, 1, 0))
+    assert history.runs(node="node-b") == by_hash
+    assert [one.started_at for one in history.runs(node="node-b", limit=2)] == [START + 2 * DAY, START + DAY]
 
 
 def test_classes_say_how_much_there_is(history: History) -> None:

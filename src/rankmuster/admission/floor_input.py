@@ -12,7 +12,7 @@ from rankmuster.model.unknown import Unknown
 PCIE_LANE_GBS = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 """GB/s of one lane and direction by generation, after line coding (PCI-SIG)."""
 
-BITS = 8
+BITS = 8  # of a byte: rates of NICs are in Gb/s
 
 
 def floor_input(path: NodePath | None, runs: Sequence[BenchmarkRun]) -> FloorInput | None:

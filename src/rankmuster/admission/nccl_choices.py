@@ -28,6 +28,7 @@ class Difference:
 
     @property
     def words(self) -> str:
+        """For a statement: `all_reduce at 1 MiB: protocol LL, SIMPLE in the class`."""
         return f"{self.operation} at {span_text(self.sizes)}: {self.what} {self.here}, {self.usual} in the class"
 
 

@@ -38,7 +38,7 @@ PORT_SECONDS = 10.0
 DCGM_SECONDS = {1: 180.0, 2: 600.0, 3: 2_400.0, 4: 10_800.0}
 """Time limit by level: NVIDIA gives seconds, 2, 15 (30 on large nodes) and 60 to 120 minutes for them, doubled here."""
 
-DCGM_BYTES = 8 << 20
+DCGM_BYTES = 8 << 20  # of its report: a result per test and GPU with its messages, some 100 KB
 
 NO_ENGINE = ("unable to establish a connection", "host engine is not running", "hostengine is not running")
 """What dcgmi says where its service does not run: then nothing was tested, as where it is not installed."""

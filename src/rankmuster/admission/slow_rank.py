@@ -36,6 +36,7 @@ class SlowRank:
 
     @property
     def words(self) -> str:
+        """For a statement, with what to look for."""
         return (
             f"rank {self.rank}{self.place} is the slow one: {self.percent:.0f} % off the others at {self.sizes} of "
             f"{self.of} sizes; look for other work, heat or a bad link there"

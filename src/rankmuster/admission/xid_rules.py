@@ -13,6 +13,8 @@ from rankmuster.model.kernel import GpuAfter, Xid
 
 
 class XidVerdict(str, Enum):
+    """What an Xid of this boot means for the node."""
+
     REFUSE = "refuse"
     SAY = "say"  # worth a warning
     NOTHING = "nothing"

@@ -33,6 +33,7 @@ STRETCHES_S = (86400.0, 21600.0, 3600.0)
 what all nodes share (a switch, the room's heat) changes by the day."""
 
 STRETCHES_MIN = 8
+"""Units below which the series is too short for a level on both sides of a step and the noise around them."""
 
 NODES_PER_STRETCH = 8
 """Nodes per stretch below which their median may be of either healthy mode: a step at small sizes must then be wider

@@ -18,8 +18,10 @@ MODE_SEPARATION = 4.5
 even one 3.5: a single broad mode is not cut in two."""
 
 FEW = 50
+"""Values below which chance alone splits well."""
+
 CLEFT = 0.5
-"""With fewer than FEW values chance splits well too: there the empty cleft between two modes must be this part of the
+"""With fewer than FEW values the empty cleft between two modes must be this part of the
 distance of their centres. Measured: 0.69 to 0.8 for seven and eight runs on H200s."""
 
 SLOW_MODE_SHARE = 0.1
@@ -30,6 +32,7 @@ WITHIN_FLOOR = 0.01
 """Spread inside a mode is taken as this at least (ratio): timers quantise."""
 
 MODES_MAX = 3
+"""Splits of splits, at most: healthy machines have shown two modes."""
 
 RESIDENT_NODES = 3
 """Nodes with two or more runs that must be seen to say whether a mode is visited or lived in."""

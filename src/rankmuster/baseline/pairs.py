@@ -27,6 +27,8 @@ CONFIRMED = 2
 
 
 class PairState(str, Enum):
+    """How a pair compares with the others, or with the floor."""
+
     FAST = "fast"
     SLOW = "slow"
     FAILED = "failed"  # hung, wrong values, or ended with an error: evidence against both
@@ -45,6 +47,7 @@ class PairResult:
 
     @property
     def pair(self) -> frozenset[str]:
+        """Both nodes: who was named first says nothing."""
         return frozenset((self.first, self.second))
 
 

@@ -10,6 +10,8 @@ from rankmuster.baseline.pairs import CONFIRMED, PROVEN_NEEDED, Judged, PairStat
 
 
 class NodeStanding(str, Enum):
+    """What pairs tell of a node. UNDECIDED: every slow pair of it has another explanation too."""
+
     GOOD = "good"
     BAD = "bad"
     UNDECIDED = "undecided"
@@ -44,10 +46,12 @@ class Decoded:
     notes: tuple[str, ...]
 
     def of(self, standing: NodeStanding) -> tuple[str, ...]:
+        """The nodes that stand so."""
         return tuple(one.node for one in self.nodes if one.standing is standing)
 
     @property
     def all_good(self) -> bool:
+        """Whether every node is good, and every path between two."""
         return not self.paths and all(one.standing is NodeStanding.GOOD for one in self.nodes)
 
 

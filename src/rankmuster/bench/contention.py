@@ -43,6 +43,7 @@ class Contention:
 
     @property
     def found(self) -> bool:
+        """Whether there was foreign work."""
         return bool(self.foreign or self.busy)
 
     @property
@@ -72,6 +73,7 @@ class Seen:
 
     @property
     def busy(self) -> float:
+        """The higher of both looks, outside the run itself."""
         return max(self.load_before, self.load_after)
 
 

@@ -13,7 +13,11 @@ from rankmuster.evidence.nccl_tests_merge import WORST_FIRST
 from rankmuster.model.benchmark import BenchmarkRun, RunState
 
 MOST_JSON = 256 << 20
+"""Bytes of its JSON: a million iterations have 20 MB."""
+
 LATER_SECONDS = 60
+"""After our own time limit the program's own ends it: late enough never to be taken for how a run ended."""
+
 LAST_LINE = 160
 """Characters of the last printed line that a reason quotes."""
 
@@ -27,10 +31,12 @@ class Place:
 
     @property
     def output(self) -> Path:
+        """What it prints."""
         return self.folder / f"{self.name}.txt"
 
     @property
     def json(self) -> Path:
+        """What it writes with -J."""
         return self.folder / f"{self.name}.json"
 
 

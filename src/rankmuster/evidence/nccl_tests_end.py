@@ -48,6 +48,8 @@ _USAGE = re.compile(r"^\s*USAGE: |\[-b,--minbytes <|: invalid option -- |: unrec
 
 @dataclass(frozen=True, slots=True)
 class Failure:
+    """`quote`: the line, in as many characters as a reason may have."""
+
     grade: Grade
     quote: str
 

@@ -12,6 +12,8 @@ SCHEMA = "rankmuster.drift/1"
 
 
 class DriftKind(str, Enum):
+    """What drifted."""
+
     TOPOLOGY = "topology"
     VERSION = "version"
     NIC = "nic"
@@ -23,6 +25,8 @@ class DriftKind(str, Enum):
 
 
 class DriftScope(str, Enum):
+    """How many drifted: one cause of many nodes has to be stopped, one of a node mended."""
+
     NODE = "node"
     SYSTEMATIC = "systematic"  # many nodes of a class at once: stop the rollout
 

@@ -17,6 +17,8 @@ class Regime(str, Enum):
 
 
 class Standing(str, Enum):
+    """Where a node stands beside what it is compared with."""
+
     WITHIN = "within"
     BORDERLINE = "borderline"  # between the two thresholds: to be measured again in a fresh process
     BELOW = "below"

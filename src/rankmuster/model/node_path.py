@@ -114,6 +114,8 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class CpuFacts:
+    """As NCCL's tables know processors; `sockets` and `numa_nodes` are counts."""
+
     vendor: str | Unknown
     family: str | Unknown
     model: str | Unknown
@@ -142,6 +144,8 @@ class ContainerFacts:
 
 @dataclass(frozen=True, slots=True)
 class SoftwareFacts:
+    """Versions as their makers write them; `engine`: the serving engine's name."""
+
     image_digest: str | Unknown
     cuda_runtime: str | Unknown
     nccl: str | Unknown

@@ -8,6 +8,8 @@ from rankmuster.model.drift import DriftFinding, DriftReport, DriftScope
 
 
 class Outcome(str, Enum):
+    """What a report comes to."""
+
     NONE = "none"
     DRIFT = "drift"
     CANNOT_TELL = "cannot_tell"  # nothing was found, and a part could not be compared

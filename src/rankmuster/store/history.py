@@ -156,12 +156,6 @@ class History:
         with self.reading("reading runs") as connection:
             return read_runs.runs_by_time(connection, conditions, limit)
 
-    def node_runs(
-        self, node_hash: str, profile: str | None = None, *, limit: int | None = 1000
-    ) -> tuple[HistoryRun, ...]:
-        """Runs of one node in every class and state, oldest first (the newest `limit` of them)."""
-        return self.runs(node=node_hash, profile=profile, limit=limit)[::-1]
-
     def forget(self, before: float, *, dry: bool = False) -> int:
         """Removes every run that started before `before` (unix seconds), with its results; how many. Fingerprints,
         admissions and change points stay. `dry`: only counts."""

@@ -12,7 +12,6 @@ import pytest
 
 from rankmuster.bench.launch import start
 from rankmuster.bench.launch.job import CannotLaunch, Command, Job, Launcher
-from rankmuster.bench.launch.local import Local
 from rankmuster.bench.launch.mpirun import Mpirun
 from rankmuster.bench.launch.slurm import Slurm
 from rankmuster.bench.launch.torchrun import Torchrun
@@ -67,13 +66,6 @@ def test_torchrun_quotes_for_ssh_and_only_for_ssh() -> None:
     (pod, _) = Torchrun(remote=("kubectl", "exec", "{node}", "--")).commands(JOB)
     assert pod.argv[:4] == ("kubectl", "exec", "a", "--")
     assert pod.argv[-1] == "{}"
-
-
-def test_local_starts_one_process_on_one_node() -> None:
-    assert Local().commands(Job(("x",), ("a",), 1, 1.0)) == (Command(("x",), "a"),)
-    for job in (JOB, Job(("x",), ("a",), 2, 1.0)):
-        with pytest.raises(CannotLaunch):
-            Local().commands(job)
 
 
 @pytest.mark.parametrize("nodes", [(), ("a", "a"), ("a b",), ("-x",), ("$(reboot)",), ("a;b",)])

@@ -32,10 +32,12 @@ class NodeChanges:
 
     @property
     def before_class(self) -> str | None:
+        """The class that it was in; None where there is no earlier fingerprint or its class is unknown."""
         return None if self.before is None else known(self.before.class_hash)
 
     @property
     def class_hash(self) -> str | None:
+        """The class that it is in; None where that is unknown."""
         return None if self.node.now is None else known(self.node.now.class_hash)
 
     @property

@@ -14,6 +14,8 @@ WEEK = 7 * DAY
 
 
 class Shape(str, Enum):
+    """How a level was left."""
+
     STEP = "step"
     CREEP = "creep"  # a little less every day
 

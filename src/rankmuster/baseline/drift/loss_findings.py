@@ -32,6 +32,7 @@ class Names:
     everybody: Mapping[str, Attributes]
 
     def of(self, node_hash: str) -> str:
+        """The name of a node, or its hash where nobody named it."""
         return self.names.get(node_hash, node_hash)
 
     def cause(self, nodes: Collection[str], settings: DriftSettings) -> str:

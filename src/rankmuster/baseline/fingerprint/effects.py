@@ -51,6 +51,7 @@ class Difference:
 
     @property
     def undecided(self) -> bool:
+        """Whether a side is unknown, so that nobody can say whether they differ."""
         return isinstance(self.before, Unknown) or isinstance(self.after, Unknown)
 
     @property
@@ -63,6 +64,7 @@ class Difference:
 
     @property
     def lost(self) -> bool:
+        """Whether it is not there any more, or not set."""
         return self.after is None
 
 
@@ -83,9 +85,11 @@ class Rule:
     of_unknown: bool = False
 
     def fits(self, difference: Difference) -> bool:
+        """Whether it speaks of this difference."""
         if difference.undecided and not self.of_unknown:
             return False
         return fnmatchcase(difference.path, self.pattern) and (self.when is None or self.when(difference))
 
     def words(self, difference: Difference) -> str:
+        """What the difference does."""
         return self.effect if isinstance(self.effect, str) else self.effect(difference)

@@ -30,6 +30,7 @@ class Labels:
     reverse: Mapping[int, int]
 
     def other_end(self, label: int) -> int:
+        """The label of the same edge seen from its other end."""
         return self.reverse.get(label, label)
 
 
@@ -99,10 +100,12 @@ class Orbits:
         self._tried: set[int] = set()
 
     def tried(self, vertex: int) -> bool:
+        """Whether this vertex, or one that a symmetry carries it to, was tried already."""
         root = self._root(vertex)
         return any(self._root(one) == root for one in self._tried)
 
     def mark(self, vertex: int) -> None:
+        """As tried."""
         self._tried.add(vertex)
 
     def join(self, carried: Iterable[tuple[int, int]]) -> None:

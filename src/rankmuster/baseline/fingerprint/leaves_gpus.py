@@ -23,6 +23,7 @@ STEADY_FACTS = (
 
 
 def gpu_leaves(gpus: Sequence[Any]) -> dict[str, _Leaf]:
+    """Facts by path, of `madeFrom/gpus`. What has another shape is passed over."""
     found: dict[str, _Leaf] = {}
     for number, gpu in enumerate(gpus):
         if not isinstance(gpu, Mapping):

@@ -16,6 +16,7 @@ PRESENT = "present"
 
 
 def nic_leaves(nics: Sequence[Any]) -> dict[str, _Leaf]:
+    """Facts by path, of `madeFrom/nics`. What has another shape is passed over."""
     found: dict[str, _Leaf] = {}
     for nic in nics:
         if not isinstance(nic, Mapping):

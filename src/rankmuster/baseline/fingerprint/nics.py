@@ -25,6 +25,7 @@ def carrying(nics: Sequence[NicPath]) -> tuple[NicPath, ...]:
 
 
 def model_of(nic: NicPath, unknowns: Unknowns) -> str:
+    """What kind of NIC it is; an interface without a device behind it is VIRTUAL."""
     if isinstance(nic.model, Unknown) and nic.address is None and not nic.rdma:
         return VIRTUAL
     return unknowns.known(f"model of NIC {nic.name}", nic.model, "")

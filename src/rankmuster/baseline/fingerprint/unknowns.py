@@ -26,6 +26,7 @@ class Unknowns:
         return bool(self._found)
 
     def add(self, part: str, reason: str) -> None:
+        """Notes a part; parts whose reasons differ in numbers alone are told as one."""
         alike = _NUMBER.sub("0", reason)
         for found, one in ((self._found, part), (self._reasons, reason)):
             members = found.setdefault(alike, [])

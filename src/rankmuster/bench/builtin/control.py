@@ -105,6 +105,7 @@ class Control:
 
 
 def file_store(path: str, ranks: int, seconds: float) -> Any:
+    """A store in a file, for the ranks of one node: no port is opened. `seconds`: for any one answer."""
     dist = lazy.dist()
 
     store = dist.FileStore(path, ranks)

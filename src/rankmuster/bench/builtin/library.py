@@ -91,6 +91,7 @@ class Library:
             self._last.argtypes = [ctypes.c_void_p]
 
     def has(self, name: str) -> bool:
+        """Whether this NCCL has that function."""
         return hasattr(self._handle, name)
 
     def bound(self, name: str, *arguments: Any) -> Callable[[], None]:
@@ -107,6 +108,7 @@ class Library:
         return call
 
     def version(self) -> str:
+        """`2.28.9`."""
         code = ctypes.c_int(0)
         self.bound("ncclGetVersion", ctypes.byref(code))()
         number = code.value
@@ -115,11 +117,13 @@ class Library:
         return f"{number // large}.{number % large // 100}.{number % 100}"
 
     def unique_id(self) -> bytes:
+        """A new communicator's id, which every rank of it needs."""
         made = UniqueId()
         self.bound("ncclGetUniqueId", ctypes.byref(made))()
         return bytes(memoryview(made))
 
     def communicator(self, unique_id: bytes, rank: int, ranks: int) -> ctypes.c_void_p:
+        """Joins it, and returns once all ranks have."""
         comm = ctypes.c_void_p()
         given = UniqueId.from_buffer_copy(unique_id)
         self.bound("ncclCommInitRank", ctypes.byref(comm), ctypes.c_int(ranks), given, ctypes.c_int(rank))()

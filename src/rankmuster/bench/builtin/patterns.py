@@ -42,6 +42,7 @@ class Pattern:
     stride: int = 1
 
     def key(self, index: int) -> int:
+        """Which of `modulus` values stands at an element: hashed, so that a shifted buffer is seen."""
         return ((index & HASH_MASK) * HASH_FACTOR >> HASH_SHIFT) % self.modulus
 
     def values(self, rank: int) -> tuple[int, ...]:

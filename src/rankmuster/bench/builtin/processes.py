@@ -73,6 +73,7 @@ class LocalRanks:
 
     @property
     def pids(self) -> tuple[int, ...]:
+        """Of the ranks, in their order."""
         return tuple(rank.process.pid for rank in self._ranks)
 
     @property

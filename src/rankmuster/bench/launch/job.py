@@ -48,6 +48,7 @@ class Job:
 
     @property
     def ranks(self) -> int:
+        """Of all nodes together."""
         return len(self.nodes) * self.ranks_per_node
 
     @property

@@ -27,6 +27,8 @@ GRACE_SECONDS = 10.0
 """What the other commands have after one of several has failed: they wait for it, and would to the time limit."""
 
 TICK = 0.5
+"""Seconds between two looks at whether a command has ended."""
+
 MOST_ERRORS = 4_096  # bytes of the end of what a launcher prints to standard error
 
 
