@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fake_nccl_tests import install
+from fake_nvml import compiled
 from rankmuster.admission.live import Live, live_sources
 from rankmuster.admission.measuring import How, Tool
 from rankmuster.admission.past import NoPast
@@ -21,7 +20,6 @@ from rankmuster.collect.machine import Machine
 from rankmuster.model.admission import CheckState, Decision
 from rankmuster.model.benchmark import Operation, Profile, RunState, Step
 
-SOURCE = Path(__file__).parents[1] / "collect" / "node" / "fake_nvml.c"
 MIB = 1 << 20
 PROFILE = Profile("small", "", (Step(Operation.ALL_REDUCE, (MIB, 4 * MIB, 16 * MIB), iterations=5, warmup=1),))
 TAKE_SECONDS = 6.0
@@ -29,13 +27,7 @@ TAKE_SECONDS = 6.0
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler here to make NVML's library")
-    folder = tmp_path_factory.mktemp("nvml")
-    made = folder / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(made), str(SOURCE)], check=True, timeout=60)
-    return folder
+    return compiled(tmp_path_factory.mktemp("nvml"))
 
 
 Admitting = Callable[..., Outcome]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from fake_nvml import compiled
 from rankmuster.bench.contention import ContentionWatch, Seen, judge, normal
 
-FAKE = Path(__file__).parent.parent / "collect" / "node" / "fake_nvml.c"
 ONE = frozenset({"gpu-1"})
 
 
@@ -66,13 +64,7 @@ def test_bus_ids_of_nvml_and_cuda_are_the_same(text: str) -> None:
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler here to make NVML's library")
-    folder = tmp_path_factory.mktemp("nvml")
-    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(folder / "libnvidia-ml.so.1"), str(FAKE)]
-    subprocess.run(command, check=True, timeout=60)
-    return folder
+    return compiled(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.mark.parametrize(

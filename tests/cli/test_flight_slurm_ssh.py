@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from flight_document import BLOCKS, dumps_in, with_program
 
-SLURM = ("slurmctld", "slurmd", "srun", "sbatch", "squeue", "sinfo", "scancel", "munged")
+from slurm_cluster import cluster, eventually, free_port, missing
 
 
 @pytest.fixture
@@ -40,11 +37,6 @@ def run_block(block: str, dumps: Path, home: Path, environment: Mapping[str, str
     return done.stdout
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def stop(processes: list[subprocess.Popen[bytes]]) -> None:
     for process in processes:
         process.terminate()
@@ -56,99 +48,16 @@ def stop(processes: list[subprocess.Popen[bytes]]) -> None:
             process.wait()
 
 
-def eventually(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"{what} did not come about within {seconds} s"
-        time.sleep(0.1)
-
-
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[dict[str, str]]:
     """Two nodes of Slurm on this machine, with a job that holds both: its environment."""
-    missing = [name for name in SLURM if shutil.which(name) is None]
-    if missing or os.geteuid() != 0:
-        pytest.skip(f"no Slurm to test with ({', '.join(missing) or 'it needs root'})")
-    with tempfile.TemporaryDirectory(prefix="slurm") as folder:
-        yield from _slurm_in(Path(folder))
-
-
-def _slurm_in(base: Path) -> Iterator[dict[str, str]]:
-    name = socket.gethostname().partition(".")[0]
-    for below in ("munge", "state", "spool/n1", "spool/n2"):
-        (base / below).mkdir(parents=True)
-    base.chmod(0o755)  # munge refuses a socket that others cannot reach
-    (base / "munge").chmod(0o700)
-    (base / "munge" / "key").write_bytes(os.urandom(128))
-    (base / "munge" / "key").chmod(0o400)
-    control, first, second = free_port(), free_port(), free_port()
-    configuration = base / "slurm.conf"
-    configuration.write_text(
-        f"""ClusterName=test
-SlurmctldHost={name}(127.0.0.1)
-SlurmctldPort={control}
-AuthType=auth/munge
-AuthInfo=socket={base}/munge.sock
-CredType=cred/munge
-SlurmUser=root
-SlurmdUser=root
-StateSaveLocation={base}/state
-SlurmdSpoolDir={base}/spool/%n
-SlurmctldPidFile={base}/slurmctld.pid
-SlurmdPidFile={base}/slurmd.%n.pid
-SlurmctldLogFile={base}/slurmctld.log
-SlurmdLogFile={base}/slurmd.%n.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-SelectType=select/linear
-SwitchType=switch/none
-MpiDefault=none
-ReturnToService=2
-NodeName=n1 NodeHostname={name} NodeAddr=127.0.0.1 Port={first} CPUs=1 State=UNKNOWN
-NodeName=n2 NodeHostname={name} NodeAddr=127.0.0.1 Port={second} CPUs=1 State=UNKNOWN
-PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-"""
-    )
-    environment = {**os.environ, "SLURM_CONF": str(configuration)}
-    munge = [
-        *("munged", "--foreground", "--force", f"--key-file={base}/munge/key", f"--socket={base}/munge.sock"),
-        *(f"--pid-file={base}/munge/pid", f"--seed-file={base}/munge/seed", f"--log-file={base}/munge/log"),
-    ]
-    commands = [munge, ["slurmctld", "-D", "-c"], ["slurmd", "-D", "-N", "n1"], ["slurmd", "-D", "-N", "n2"]]
-    processes: list[subprocess.Popen[bytes]] = []
-    try:
-        for command in commands:
-            with (base / f"{command[0]}.out").open("ab") as out:
-                processes.append(subprocess.Popen(command, env=environment, stdout=out, stderr=out))
-            if command is munge:
-                eventually((base / "munge.sock").exists, "munged's socket")
-
-        def idle() -> bool:
-            asked = ["sinfo", "--noheader", "--format=%D %t"]
-            done = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=30)
-            return done.stdout.split() == ["2", "idle"]
-
-        eventually(idle, "two idle nodes")
-        asked = ["sbatch", "--parsable", "--nodes=2", "--output=/dev/null", "--wrap", "srun sleep 600"]
-        submitted = subprocess.run(
-            asked, env=environment, capture_output=True, text=True, timeout=30, check=True, cwd=base
-        )
-        number = submitted.stdout.strip()
-
-        def steps() -> bool:
-            done = subprocess.run(
-                ["squeue", "--steps", "--noheader"], env=environment, capture_output=True, text=True, timeout=30
-            )
-            return f"{number}.0" in done.stdout
-
-        eventually(steps, "the step that hangs")
-        yield {"SLURM_CONF": str(configuration), "JOB": number}
-        subprocess.run(["scancel", "--signal=KILL", "--full", number], env=environment, timeout=30, check=False)
-        subprocess.run(["scancel", number], env=environment, timeout=30, check=False)
-        eventually(lambda: not steps(), "the end of the step")
-    finally:
-        stop(processes[::-1])
+    if missing():
+        pytest.skip(missing())
+    with cluster(("n1", "n2")) as made:
+        wrapped = ("--output=/dev/null", "--chdir=/", "--wrap", "srun sleep 600")
+        number = made.ask("sbatch", "--parsable", "--nodes=2", *wrapped).strip()
+        eventually(lambda: f"{number}.0" in made.ask("squeue", "--steps", "--noheader"), "the step that hangs")
+        yield {"SLURM_CONF": made.environment["SLURM_CONF"], "JOB": number}
 
 
 @pytest.mark.parametrize("place", [place for place, block in enumerate(BLOCKS) if "srun" in block])

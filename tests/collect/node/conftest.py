@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from node_bench import Bench
 
-SOURCE = Path(__file__).with_name("fake_nvml.c")
+from fake_nvml import compiled
 
 
 @pytest.fixture
@@ -20,13 +18,7 @@ def bench(tmp_path: Path) -> Bench:
 
 @pytest.fixture(scope="session")
 def nvml_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler here to make NVML's library")
-    folder = tmp_path_factory.mktemp("nvml")
-    library = folder / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE)], check=True, timeout=60)
-    return folder
+    return compiled(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from fake_nvml import compiled
 from rankmuster.collect.deadline import Deadline
 from rankmuster.watch.signals.nvml import NvmlSignal
 from rankmuster.watch.signals.signal import Said
 
-SOURCE = Path(__file__).parents[2] / "collect" / "node" / "fake_nvml.c"
-
 
 @pytest.fixture(scope="session")
 def driver_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler here to make NVML's library")
-    folder = tmp_path_factory.mktemp("driver")
-    library = folder / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE)], check=True, timeout=60)
-    return folder
+    return compiled(tmp_path_factory.mktemp("driver"))
 
 
 class Driver:
