@@ -15,6 +15,7 @@ from typing import Any
 
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.collect.node.nvml_session import NvmlSession
+from rankmuster.evidence.pci import bus_id
 
 BUSY_PERCENT = 10.0
 """Utilisation of a GPU, of its time with any kernel on it, from which on it works. An idle one has 0; monitoring that
@@ -121,11 +122,7 @@ def _likely_own(gpu: Seen) -> set[int]:
 
 def normal(identity: str) -> str:
     """UUIDs as they are, bus ids as `dddd:bb:dd`: NVML writes eight digits of domain and a function, CUDA four."""
-    text = identity.strip().lower()
-    if text.startswith(("gpu-", "mig-")):
-        return text
-    domain, _, rest = text.partition(":")
-    return f"{domain[-4:].zfill(4)}:{rest.partition('.')[0]}" if rest else text
+    return bus_id(identity) or identity.strip().lower()
 
 
 class ContentionWatch:

@@ -13,13 +13,18 @@ from rankmuster.cli.admit_pairs import pairs
 from rankmuster.cli.admit_sources import Asked, admitted, keep, live, opened_history, recorded
 from rankmuster.cli.given import bytes_of, profile_of, variables_of
 from rankmuster.cli.history_place import HistoryPlace
+from rankmuster.cli.measure_options import (
+    TIME_LIMIT_SECONDS,
+    Gpus,
+    MeasuringTool,
+    NcclTestsFolder,
+    ProfileName,
+    TimeLimit,
+)
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver, say, write_stdout
 from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, ExitStatus, doing
-
-TIME_LIMIT_SECONDS = 600.0
-"""Of one run of the benchmark, by default: `links` takes one to two minutes on eight GPUs, and a hang never ends."""
 
 RETESTS = 2
 """Fresh processes beyond the first while a regime is borderline: the judgement decides after three."""
@@ -27,9 +32,8 @@ RETESTS = 2
 DCGM_LEVEL = 1
 """Of `dcgmi diag`, by default: seconds. Levels 3 and 4 take 15 minutes to two hours."""
 
-MOST_SECONDS = 86_400.0
 MOST_RUNS = 100
-MOST_GPUS = 1_024
+"""Of one admission: the judgement decides after three, more of them are for whoever studies it."""
 
 app = typer.Typer(
     name="admit",
@@ -44,17 +48,10 @@ app = typer.Typer(
 @app.callback()
 def admit(
     context: typer.Context,
-    profile_name: Annotated[
-        str,
-        typer.Option("--profile", metavar="NAME|FILE", help="What to measure; see `bench profiles`."),
-    ] = "links",
+    profile_name: ProfileName = "links",
     history: HistoryPlace = "",
-    tool: Annotated[
-        Tool, typer.Option("--tool", help="auto: nccl-tests where it is installed, else built-in, which needs torch.")
-    ] = Tool.AUTO,
-    gpus: Annotated[
-        int | None, typer.Option("--gpus", metavar="N", min=2, max=MOST_GPUS, help="GPUs to use; all without it.")
-    ] = None,
+    tool: MeasuringTool = Tool.AUTO,
+    gpus: Gpus = None,
     variables: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,13 +83,8 @@ def admit(
             help="Judge recorded output, a fingerprint, logs, captured text instead of this node; may repeat.",
         ),
     ] = None,
-    limit: Annotated[
-        float,
-        typer.Option("--time-limit", metavar="SECONDS", min=1, max=MOST_SECONDS, help="Of one run; then it is killed."),
-    ] = TIME_LIMIT_SECONDS,
-    folder: Annotated[
-        Path | None, typer.Option("--nccl-tests", metavar="FOLDER", help="Where nccl-tests' programs are.")
-    ] = None,
+    limit: TimeLimit = TIME_LIMIT_SECONDS,
+    folder: NcclTestsFolder = None,
     python: Annotated[
         Path | None, typer.Option("--python", metavar="PATH", help="The interpreter whose torch serves, and measures.")
     ] = None,

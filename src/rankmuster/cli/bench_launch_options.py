@@ -16,9 +16,6 @@ from rankmuster.cli.status import CommandError
 if TYPE_CHECKING:
     from rankmuster.bench.launch.job import Launcher
 
-MOST_SECONDS = 86_400.0
-"""Of a time limit, a day: whoever wants a longer one rather means none, and a hang would never end."""
-
 MOST_NODES = 4_096
 """Of one measurement; Llama 3 was trained on 2,048 nodes of eight GPUs (arXiv 2407.21783)."""
 

@@ -11,7 +11,6 @@ import typer
 from rankmuster.cli.bench_launch_options import (
     FIRST_PORT,
     MOST_NODES,
-    MOST_SECONDS,
     Address,
     Backend,
     GpusPerNode,
@@ -26,8 +25,9 @@ from rankmuster.cli.bench_launch_options import (
     launcher_of,
     launching,
 )
-from rankmuster.cli.bench_output import BenchFormat, deliver_runs
+from rankmuster.cli.bench_output import BenchForm, BenchFormat, deliver_runs
 from rankmuster.cli.given import names_of, profile_of, variables_of
+from rankmuster.cli.measure_options import MOST_SECONDS, ProfileName
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver
 from rankmuster.cli.status import CommandError, doing
@@ -48,9 +48,7 @@ def nodes(
         bool, typer.Option("--overlap", help="slurm: as a step of the allocation this runs in.")
     ] = False,
     gpus: GpusPerNode = 8,
-    profile_name: Annotated[
-        str, typer.Option("--profile", metavar="NAME|FILE", help="What to measure; see `bench profiles`.")
-    ] = "links",
+    profile_name: ProfileName = "links",
     tool: MeasuredBy = NodesTool.BUILT_IN,
     python: NodesPython = "python3",
     backend: Backend = None,
@@ -71,9 +69,7 @@ def nodes(
     ] = None,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Print the commands; start nothing.")] = False,
     script: Annotated[bool, typer.Option("--script", help="slurm: print the job as a file for sbatch.")] = False,
-    form: Annotated[
-        BenchFormat, typer.Option("--format", help="terminal: tables; json: the schema, a run on each line.")
-    ] = BenchFormat.TERMINAL,
+    form: BenchForm = BenchFormat.TERMINAL,
     output: OutputFile = None,
     debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum, IntEnum
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from rankmuster.cli.output import deliver, table_width
 from rankmuster.cli.status import doing
@@ -16,6 +19,11 @@ class BenchFormat(str, Enum):
 
     TERMINAL = "terminal"
     JSON = "json"
+
+
+BenchForm = Annotated[
+    BenchFormat, typer.Option("--format", help="terminal: tables; json: the schema, a run on each line.")
+]
 
 
 class BenchStatus(IntEnum):

@@ -12,7 +12,6 @@ import typer
 from rankmuster.cli.bench_launch_options import (
     FIRST_PORT,
     MOST_NODES,
-    MOST_SECONDS,
     Address,
     Backend,
     GpusPerNode,
@@ -29,6 +28,7 @@ from rankmuster.cli.bench_launch_options import (
 )
 from rankmuster.cli.bench_pairs_given import known_of, rails_of
 from rankmuster.cli.given import names_of, profile_of, variables_of
+from rankmuster.cli.measure_options import MOST_SECONDS
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver, say
 from rankmuster.cli.status import CommandError, doing

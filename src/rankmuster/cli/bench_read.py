@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rankmuster.cli.bench_output import BenchFormat, deliver_runs
+from rankmuster.cli.bench_output import BenchForm, BenchFormat, deliver_runs
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, doing
@@ -24,9 +24,7 @@ def read(
         Operation | None,
         typer.Option("--operation", help="What was measured, where the file does not say."),
     ] = None,
-    form: Annotated[
-        BenchFormat, typer.Option("--format", help="terminal: tables; json: the schema, a run on each line.")
-    ] = BenchFormat.TERMINAL,
+    form: BenchForm = BenchFormat.TERMINAL,
     output: OutputFile = None,
     debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:

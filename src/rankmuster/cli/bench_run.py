@@ -11,8 +11,16 @@ import typer
 
 from rankmuster.bench.tool import CannotMeasure, How, Tool, measured
 from rankmuster.cli.as_ctrl_c import as_ctrl_c
-from rankmuster.cli.bench_output import BenchFormat, deliver_runs
+from rankmuster.cli.bench_output import BenchForm, BenchFormat, deliver_runs
 from rankmuster.cli.given import profile_of, variables_of
+from rankmuster.cli.measure_options import (
+    TIME_LIMIT_SECONDS,
+    Gpus,
+    MeasuringTool,
+    NcclTestsFolder,
+    ProfileName,
+    TimeLimit,
+)
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, doing
@@ -20,24 +28,14 @@ from rankmuster.cli.status import CommandError, doing
 if TYPE_CHECKING:
     from rankmuster.model.benchmark import BenchmarkRun
 
-TIME_LIMIT_SECONDS = 600.0
-"""Of one run, by default: `links` takes one to two minutes on eight GPUs; a hang is known by its not ending."""
-
-MOST_SECONDS = 86_400.0
 MOST_RUNS = 10_000
-MOST_GPUS = 1_024
+"""Of one call: ten days of `links`."""
 
 
 def run(
-    profile_name: Annotated[
-        str, typer.Option("--profile", metavar="NAME|FILE", help="What to measure; see `bench profiles`.")
-    ] = "links",
-    tool: Annotated[
-        Tool, typer.Option("--tool", help="auto: nccl-tests where it is installed, else built-in, which needs torch.")
-    ] = Tool.AUTO,
-    gpus: Annotated[
-        int | None, typer.Option("--gpus", metavar="N", min=2, max=MOST_GPUS, help="GPUs to use; all without it.")
-    ] = None,
+    profile_name: ProfileName = "links",
+    tool: MeasuringTool = Tool.AUTO,
+    gpus: Gpus = None,
     variables: Annotated[
         list[str] | None,
         typer.Option("--env", metavar="NAME=VALUE", help="A variable for the run, NCCL_ALGO=Ring for one; may repeat."),
@@ -45,13 +43,8 @@ def run(
     runs: Annotated[
         int, typer.Option("--runs", metavar="N", min=1, max=MOST_RUNS, help="Runs, each in fresh processes.")
     ] = 1,
-    limit: Annotated[
-        float,
-        typer.Option("--time-limit", metavar="SECONDS", min=1, max=MOST_SECONDS, help="Of one run; then it is killed."),
-    ] = TIME_LIMIT_SECONDS,
-    folder: Annotated[
-        Path | None, typer.Option("--nccl-tests", metavar="FOLDER", help="Where nccl-tests' programs are.")
-    ] = None,
+    limit: TimeLimit = TIME_LIMIT_SECONDS,
+    folder: NcclTestsFolder = None,
     python: Annotated[
         str | None, typer.Option("--python", metavar="PATH", help="An interpreter with torch, for the built-in one.")
     ] = None,
@@ -62,9 +55,7 @@ def run(
     choices: Annotated[
         bool, typer.Option("--choices/--no-choices", help="Ask, in short processes, what NCCL chooses for each size.")
     ] = True,
-    form: Annotated[
-        BenchFormat, typer.Option("--format", help="terminal: tables; json: the schema, a run on each line.")
-    ] = BenchFormat.TERMINAL,
+    form: BenchForm = BenchFormat.TERMINAL,
     output: OutputFile = None,
     debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:
