@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rankmuster.cli.history_place import place
 from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, doing
 
@@ -43,21 +44,21 @@ class Asked:
 def opened_history(url: str, store: bool) -> Iterator[History | None]:
     """The history; None where none is asked for and there is none, or nothing to read one with, which is said."""
     with doing("loading the program"):
+        from rankmuster.store.errors import HistoryError, Unreachable
+        from rankmuster.store.failures import missing
+
         try:
-            from rankmuster.store.errors import HistoryError, Unreachable
             from rankmuster.store.history import History
-            from rankmuster.store.place import default_place
         except ImportError as error:
-            words = f"the history needs packages that are not installed ({error}); pip install 'rankmuster[history]'"
+            words = str(missing(error))
             if store or url:
                 raise CommandError(f"{words}, or admit without one: --no-store") from error
             say(f"rankmuster: {words}")
             yield None
             return
-    place = url or default_place(os.environ)
     with doing("opening the history"):
         try:
-            opened = History.open(place, create=store)
+            opened = History.open(place(url), create=store)
         except Unreachable as error:
             if store or url:
                 raise CommandError(str(error)) from error
