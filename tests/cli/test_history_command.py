@@ -85,6 +85,16 @@ def test_a_class_is_shown_by_its_first_digits_with_quantiles_per_size(filled: Pa
     assert one["cells"][0]["operation"] == "all_reduce"
 
 
+@pytest.mark.parametrize("named", ["links", "links@0123456789ab", "links/built-in", "links@0123456789ab/built-in"])
+@pytest.mark.parametrize("command", ["show", "runs"])
+def test_a_profile_goes_by_its_name_its_key_and_its_tool(place: Path, do: Run, command: str, named: str) -> None:
+    with History.open(str(place)) as history:
+        history.put_many([run(0, profile="links@0123456789ab/built-in"), run(1)])
+    status, out, _ = do(command, "--profile", named)
+    assert (status, len(out.splitlines())) == (0, 2)
+    assert "links@0123456789ab/built-in" in out
+
+
 def test_runs_are_listed_in_every_state(filled: Path, do: Run) -> None:
     status, out, _ = do("runs", "--state", "hung")
     assert (status, len(out.splitlines())) == (0, 2)

@@ -47,14 +47,15 @@ def class_named(known: Iterable[str], given: str) -> str:
 def profile_named(known: Iterable[str], given: str) -> str:
     """The series of results with this key (`links@0123456789ab/built-in`), or a part of it that only one has: the
     profile's name, the name and the tool, or all but the tool. Raises CommandError."""
-    found = sorted({one for one in known if given in _names(one)})
+    found = sorted({one for one in known if is_named(one, given)})
     return _only(found, "profile", given)
 
 
-def _names(key: str) -> tuple[str, ...]:
+def is_named(key: str, given: str) -> bool:
+    """Whether a series of results goes by this name, or a part of its key."""
     profile, _, tool = key.partition("/")
     name = profile.partition("@")[0]
-    return (key, profile, name, f"{name}/{tool}")
+    return given in (key, profile, name, f"{name}/{tool}")
 
 
 def _only(found: list[str], what: str, given: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankmuster.cli.history_named import class_named, moment, profile_named
+from rankmuster.cli.history_named import class_named, is_named, moment, profile_named
 from rankmuster.cli.history_place import HistoryPlace, opened
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver, table_width
@@ -28,7 +28,9 @@ class Format(str, Enum):
 
 Form = Annotated[Format, typer.Option("--format", help="terminal: tables; json: the schema.")]
 ClassHash = Annotated[str, typer.Option("--class", metavar="HASH", help="A class, by the first digits of its hash.")]
-ProfileName = Annotated[str, typer.Option("--profile", metavar="NAME", help="A profile, by its name or key.")]
+ProfileName = Annotated[
+    str, typer.Option("--profile", metavar="NAME", help="A profile, by its name or key, with /TOOL or without.")
+]
 
 
 def show(
@@ -48,7 +50,7 @@ def show(
         from rankmuster.report.history_figures import figures
         from rankmuster.report.history_json import as_json
 
-        classes = [one for one in store.classes() if not profile or profile in (one.profile, _name(one.profile))]
+        classes = [one for one in store.classes() if not profile or is_named(one.profile, profile)]
         if not class_:
             if profile and not classes:
                 raise CommandError(f"{store.name} has no runs of the profile {profile!r}")
@@ -131,7 +133,3 @@ def chosen(store: History, class_: str, profile: str) -> dict[str, str | None]:
         "class_hash": class_named((one.class_hash for one in classes), class_) if class_ else None,
         "profile": profile_named((one.profile for one in classes), profile) if profile else None,
     }
-
-
-def _name(key: str) -> str:
-    return key.partition("@")[0]
