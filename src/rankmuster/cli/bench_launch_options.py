@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.bench.builtin.orders import Backend
 from rankmuster.cli.status import CommandError
 
 if TYPE_CHECKING:
@@ -56,9 +57,7 @@ MeasuredBy = Annotated[NodesTool, typer.Option("--tool", help="What measures on 
 NodesPython = Annotated[
     str, typer.Option("--python", metavar="PATH", help="On the nodes: an interpreter with torch and this package.")
 ]
-Backend = Annotated[
-    str | None, typer.Option("--backend", metavar="NAME", help="nccl, torch-nccl or gloo; nccl without it.")
-]
+RankBackend = Annotated[Backend, typer.Option("--backend", help="What moves the data.")]
 RankVariables = Annotated[
     list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="A variable for the ranks; may repeat.")
 ]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.bench.builtin.orders import Backend
 from rankmuster.cli.bench_launch_options import (
     FIRST_PORT,
     MOST_NODES,
     Address,
-    Backend,
     GpusPerNode,
     LauncherName,
     LauncherOptions,
@@ -20,6 +20,7 @@ from rankmuster.cli.bench_launch_options import (
     Nodes,
     NodesPython,
     NodesTool,
+    RankBackend,
     RankVariables,
     Remote,
     launcher_of,
@@ -51,7 +52,7 @@ def nodes(
     profile_name: ProfileName = "links",
     tool: MeasuredBy = NodesTool.BUILT_IN,
     python: NodesPython = "python3",
-    backend: Backend = None,
+    backend: RankBackend = Backend.NCCL,
     variables: RankVariables = None,
     address: Address = None,
     port: Annotated[

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.bench.builtin.orders import Backend
 from rankmuster.cli.bench_launch_options import (
     FIRST_PORT,
     MOST_NODES,
     Address,
-    Backend,
     GpusPerNode,
     LauncherName,
     LauncherOptions,
@@ -21,6 +21,7 @@ from rankmuster.cli.bench_launch_options import (
     Nodes,
     NodesPython,
     NodesTool,
+    RankBackend,
     RankVariables,
     Remote,
     launcher_of,
@@ -72,7 +73,7 @@ def pairs(
     ] = None,
     tool: MeasuredBy = NodesTool.BUILT_IN,
     python: NodesPython = "python3",
-    backend: Backend = None,
+    backend: RankBackend = Backend.NCCL,
     variables: RankVariables = None,
     address: Address = None,
     port: Annotated[

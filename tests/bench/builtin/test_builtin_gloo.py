@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from rankmuster.bench.builtin.orders import Backend
 from rankmuster.bench.builtin.run import run_builtin
 from rankmuster.model.benchmark import BenchmarkRun, Operation, Profile, RunState, Step
 
@@ -31,7 +32,7 @@ LONG = Profile("long", "", (Step(Operation.ALL_REDUCE, (1 << 20,), "float", iter
 
 
 def measured(profile: Profile, ranks: int = 3, limit: float = PATIENCE, **more: object) -> BenchmarkRun:
-    return run_builtin(profile, gpus=ranks, environment={}, time_limit_s=limit, backend="gloo", **more)  # type: ignore[arg-type]
+    return run_builtin(profile, gpus=ranks, environment={}, time_limit_s=limit, backend=Backend.GLOO, **more)  # type: ignore[arg-type]
 
 
 def every(dtype: str, in_place: bool = False) -> Profile:
@@ -109,7 +110,7 @@ def test_ranks_get_only_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_
             gpus=2,
             environment={"NCCL_PROTO": "LL"},
             time_limit_s=PATIENCE,
-            backend="gloo",
+            backend=Backend.GLOO,
             keep=tmp_path / "kept",
         )
     assert len(seen) == 2
@@ -142,9 +143,10 @@ def test_a_rank_that_stops_is_named_and_everything_ends_at_the_limit() -> None:
 
 def test_no_rank_outlives_a_parent_that_is_killed() -> None:
     program = (
-        "from rankmuster.bench.builtin.run import run_builtin; from rankmuster.model.benchmark import *; "
+        "from rankmuster.bench.builtin.orders import Backend; from rankmuster.bench.builtin.run import run_builtin; "
+        "from rankmuster.model.benchmark import *; "
         "step = Step(Operation.ALL_REDUCE, (1 << 20,), 'float', iterations=1_000_000); "
-        "run_builtin(Profile('long', '', (step,)), gpus=2, environment={}, time_limit_s=60, backend='gloo')"
+        "run_builtin(Profile('long', '', (step,)), gpus=2, environment={}, time_limit_s=60, backend=Backend.GLOO)"
     )
     parent = subprocess.Popen([sys.executable, "-c", program])
     end = time.monotonic() + PATIENCE
@@ -173,8 +175,6 @@ def test_what_cannot_be_measured_is_said_before_anything_starts() -> None:
         measured(every("float"), ranks=1)
     with pytest.raises(ValueError, match="uint64"):
         measured(every("uint64"))
-    with pytest.raises(ValueError, match="mpi"):
-        run_builtin(LONG, gpus=2, environment={}, time_limit_s=1.0, backend="mpi")
 
 
 def ranks_here() -> dict[int, int]:

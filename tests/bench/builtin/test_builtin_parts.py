@@ -14,7 +14,7 @@ from rankmuster.bench.builtin.control import Place, address_of, first_host, plac
 from rankmuster.bench.builtin.environment import stripped
 from rankmuster.bench.builtin.frames import Listener, lines_of
 from rankmuster.bench.builtin.layout import ELEMENT_BYTES, layout
-from rankmuster.bench.builtin.orders import Orders, parse
+from rankmuster.bench.builtin.orders import Backend, Orders, parse
 from rankmuster.model.benchmark import Operation, Profile, Step
 
 
@@ -160,7 +160,7 @@ def test_rank_0s_address() -> None:
 
 def test_orders_come_back_as_they_were_given() -> None:
     profile = Profile("p", "two words, and a 'quote'", (Step(Operation.REDUCE, (8, 16), "half", True, False, 3, 1),), 4)
-    orders = Orders(profile, 30.0, "gloo", 0, 4, "/tmp/store", 5, True, None, True, (("NCCL_ALGO", "Ring,Tree"),))
+    orders = Orders(profile, 30.0, Backend.GLOO, 0, 4, "/tmp/store", 5, True, None, True, (("NCCL_ALGO", "Ring,Tree"),))
     assert parse(orders.arguments()) == orders
     assert parse(orders.arguments()).profile.key == profile.key
 

@@ -24,6 +24,7 @@ import typer
 from fake_nccl_tests import install, starts
 from rankmuster.bench.builtin.from_output import read_output
 from rankmuster.bench.builtin.nodes import job_over_nodes, run_over_nodes
+from rankmuster.bench.builtin.orders import Backend
 from rankmuster.bench.launch.job import Launcher
 from rankmuster.bench.launch.mpirun import Mpirun
 from rankmuster.bench.launch.nccl_tests import nccl_tests_over_nodes
@@ -67,7 +68,7 @@ def over(
         environment=HERE,
         time_limit_s=limit,
         python=sys.executable,
-        backend="gloo",
+        backend=Backend.GLOO,
         address="127.0.0.1",
         port=free_port(),
         here={**os.environ, **(environment or {})},
@@ -201,7 +202,7 @@ def test_sbatch_runs_the_script(slurm: Cluster, tmp_path: Path) -> None:
         environment=HERE,
         time_limit_s=PATIENCE,
         python=sys.executable,
-        backend="gloo",
+        backend=Backend.GLOO,
         address="127.0.0.1",
         port=free_port(),
     )

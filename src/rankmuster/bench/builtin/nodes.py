@@ -10,7 +10,7 @@ from rankmuster.bench.builtin.conclude import Ended, Run, conclude
 from rankmuster.bench.builtin.environment import FIXED, NEEDED, safeguards
 from rankmuster.bench.builtin.frames import Listener
 from rankmuster.bench.builtin.heard import Heard
-from rankmuster.bench.builtin.orders import Orders
+from rankmuster.bench.builtin.orders import Backend, Orders
 from rankmuster.bench.launch import start
 from rankmuster.bench.launch.job import CannotLaunch, Job, Launcher
 from rankmuster.collect.deadline import Deadline
@@ -34,7 +34,7 @@ def run_over_nodes(
     environment: Mapping[str, str],
     time_limit_s: float,
     python: str = "python3",
-    backend: str | None = None,
+    backend: Backend = Backend.NCCL,
     address: str | None = None,
     port: int = 29_500,
     choices: bool = False,
@@ -108,7 +108,7 @@ def job_over_nodes(
     environment: Mapping[str, str],
     time_limit_s: float,
     python: str = "python3",
-    backend: str | None = None,
+    backend: Backend = Backend.NCCL,
     address: str | None = None,
     port: int = 29_500,
     choices: bool = False,

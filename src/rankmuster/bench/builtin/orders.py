@@ -6,12 +6,18 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from enum import Enum
 from typing import Any
 
 from rankmuster.model.benchmark import Operation, Profile, Step
 
-BACKENDS = ("nccl", "torch-nccl", "gloo")
-"""nccl: the library called directly; torch-nccl: torch's own collectives over it; gloo: on the CPU."""
+
+class Backend(str, Enum):
+    """What moves the data."""
+
+    NCCL = "nccl"  # the library, called directly
+    TORCH_NCCL = "torch-nccl"  # torch's own collectives over it
+    GLOO = "gloo"  # on the CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +32,7 @@ class Orders:
 
     profile: Profile
     seconds: float
-    backend: str | None = None
+    backend: Backend = Backend.NCCL
     rank: int | None = None
     ranks: int | None = None
     store: str | None = None
@@ -39,6 +45,7 @@ class Orders:
     def arguments(self) -> list[str]:
         """For the command line; all of it, in a form that any shell quotes well."""
         given = asdict(self)
+        given["backend"] = self.backend.value
         given["profile"]["steps"] = [asdict(step) | {"operation": step.operation.value} for step in self.profile.steps]
         shown = {name: value for name, value in given.items() if value is not None and value is not False}
         return ["--orders", json.dumps(shown, separators=(",", ":"), sort_keys=True)]
@@ -56,6 +63,8 @@ def parse(arguments: Sequence[str]) -> Orders:
             Step(**(step | {"operation": Operation(step["operation"]), "sizes": tuple(step["sizes"])}))
             for step in raw.pop("steps")
         )
+        if "backend" in given:
+            given["backend"] = Backend(given["backend"])
         if given.get("environment") is not None:
             given["environment"] = tuple((str(name), str(value)) for name, value in given["environment"])
         return Orders(profile=Profile(**(raw | {"steps": steps})), **given)

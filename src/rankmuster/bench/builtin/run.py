@@ -15,7 +15,7 @@ from rankmuster.bench.builtin.environment import stripped
 from rankmuster.bench.builtin.heard import Heard
 from rankmuster.bench.builtin.layout import ELEMENT_BYTES
 from rankmuster.bench.builtin.logs import telling
-from rankmuster.bench.builtin.orders import BACKENDS, Orders
+from rankmuster.bench.builtin.orders import Backend, Orders
 from rankmuster.bench.builtin.processes import LocalRanks
 from rankmuster.bench.contention import Contention, ContentionWatch
 from rankmuster.collect.deadline import Deadline
@@ -46,7 +46,7 @@ def run_builtin(
     environment: Mapping[str, str],
     time_limit_s: float,
     python: str | None = None,
-    backend: str | None = None,
+    backend: Backend = Backend.NCCL,
     keep: Path | None = None,
     choices: bool = True,
     now: Callable[[], float] = time.time,
@@ -57,26 +57,25 @@ def run_builtin(
     `gpus`: ranks; None: as the profile says, or all GPUs that CUDA shows. `environment`: variables for the ranks
     besides the few that any program needs, which are taken from `here` (None: this process's). `time_limit_s`: of
     everything; then every rank is killed and the run HUNG. `python`: an interpreter that has torch; None: this one.
-    `backend`: "nccl" (None is the same), "torch-nccl" or "gloo". `keep`: a folder for NCCL's logs, its
-    dumps of topology and graphs and the ranks' output, made where missing. `choices`: whether ranks are started a
-    second time, briefly, to log what NCCL chooses.
+    `keep`: a folder for NCCL's logs, its dumps of topology and graphs and the ranks' output, made where missing.
+    `choices`: whether ranks are started a second time, briefly, to log what NCCL chooses.
 
-    Raises ValueError for a profile that cannot be run at all (fewer than two ranks, an unknown dtype or backend), and
+    Raises ValueError for a profile that cannot be run at all (fewer than two ranks, an unknown dtype), and
     OSError where no process or folder can be made.
     """
     base = os.environ if here is None else here
     ranks = _ranks(profile, gpus, {**base, **environment})
-    _possible(profile, ranks, backend)
+    _possible(profile, ranks)
     deadline = Deadline.after(time_limit_s)
     with tempfile.TemporaryDirectory(prefix="rankmuster-bench-", ignore_cleanup_errors=True) as made:
         folder = keep if keep is not None else Path(made)
         folder.mkdir(parents=True, exist_ok=True)
         own = stripped(base, environment)
-        if backend == "gloo":
+        if backend is Backend.GLOO:
             own.setdefault("GLOO_SOCKET_IFNAME", "lo")  # one node; and its name need not resolve
         job = _Job(ranks, python, own, Path(made), folder.absolute())
         orders = Orders(profile, seconds=time_limit_s + MARGIN, backend=backend, logs=str(folder.absolute()))
-        watch = None if backend == "gloo" else ContentionWatch()
+        watch = None if backend is Backend.GLOO else ContentionWatch()
         started_at = now()
         try:
             heard, ended, command = job.play(orders, deadline, time_limit_s, watch)
@@ -142,11 +141,9 @@ def _how(code: int, words: str) -> str:
     return f"{how} ({words})" if words else how
 
 
-def _possible(profile: Profile, ranks: int, backend: str | None) -> None:
+def _possible(profile: Profile, ranks: int) -> None:
     if ranks < 2:
         raise ValueError(f"a benchmark of communication needs two ranks; {ranks} would be started")
-    if backend is not None and backend not in BACKENDS:
-        raise ValueError(f"backend {backend!r} is not one of {', '.join(BACKENDS)}")
     unknown = {step.dtype for step in profile.steps} - set(ELEMENT_BYTES)
     if unknown:
         raise ValueError(f"dtype {sorted(unknown)[0]!r} is not one of {', '.join(ELEMENT_BYTES)}")

@@ -19,6 +19,7 @@ from rankmuster.bench.builtin.group import Group
 from rankmuster.bench.builtin.group_nccl import NcclGroup
 from rankmuster.bench.builtin.group_torch import TorchGroup
 from rankmuster.bench.builtin.library import NoLibrary, load
+from rankmuster.bench.builtin.orders import Backend
 from rankmuster.bench.builtin.probe import probe
 
 
@@ -34,14 +35,14 @@ class Ready:
     notes: list[str] = field(default_factory=list)
 
 
-def set_up(backend: str, control: Control, place: Place, store: Any, speaker: Speaker, seconds: float) -> Ready:
+def set_up(backend: Backend, control: Control, place: Place, store: Any, speaker: Speaker, seconds: float) -> Ready:
     """Connects this rank to the others. Raises what the backend raises, and ValueError for too few GPUs."""
     torch = lazy.torch()
 
-    if backend == "gloo":
+    if backend is Backend.GLOO:
         _join("gloo", control, store, seconds, None)
-        gloo = TorchGroup("gloo", torch.device("cpu"))
-        speaker.say("device", device=place.local_rank or 0, backend="gloo", nccl=None)
+        gloo = TorchGroup(Backend.GLOO.value, torch.device("cpu"))
+        speaker.say("device", device=place.local_rank or 0, backend=Backend.GLOO.value, nccl=None)
         return Ready(gloo, WallTimer(gloo.barrier()), contextlib.nullcontext(), graphs=False)
     index = _device(place)
     torch.cuda.set_device(index)
@@ -51,22 +52,22 @@ def set_up(backend: str, control: Control, place: Place, store: Any, speaker: Sp
     notes: list[str] = []
     group: Group
     version = None
-    if backend == "nccl":
+    if backend is Backend.NCCL:
         try:
             library = load()
         except NoLibrary as error:
             # The same answer on every rank: they have the same torch, or the version check of NCCL itself says no.
             notes.append(f"{error}; torch's own collectives were measured")
-            backend = "torch-nccl"
+            backend = Backend.TORCH_NCCL
         else:
             version = library.version()
             unique = control.share(library.unique_id().hex() if place.rank == 0 else None)
             group = NcclGroup(library, bytes.fromhex(unique), place.rank, place.ranks, device, stream)
-    if backend == "torch-nccl":
+    if backend is Backend.TORCH_NCCL:
         _join("nccl", control, store, seconds, device)
-        group = TorchGroup("torch-nccl", device)
+        group = TorchGroup(backend.value, device)
         version = ".".join(str(part) for part in torch.cuda.nccl.version())
-    speaker.say("device", device=index, backend=backend, nccl=version, cuda=torch.version.cuda, **names(index))
+    speaker.say("device", device=index, backend=backend.value, nccl=version, cuda=torch.version.cuda, **names(index))
     context = torch.cuda.stream(stream)
     with context:
         barrier = group.barrier()

@@ -22,7 +22,7 @@ from rankmuster.bench.builtin.control import Control, Place, file_store, place_o
 from rankmuster.bench.builtin.environment import safeguards
 from rankmuster.bench.builtin.frames import Speaker
 from rankmuster.bench.builtin.measure import Measurer, Planned, Taken, plan
-from rankmuster.bench.builtin.orders import Orders, parse
+from rankmuster.bench.builtin.orders import Backend, Orders, parse
 
 LATE = 4
 """Exit status of a rank that ended itself: its time was over, or its parent gone."""
@@ -94,13 +94,12 @@ def _work(orders: Orders, place: Place, speaker: Speaker, folder: str) -> None:
     else:
         store = tcp_store(os.environ, place.rank, seconds)
     control = Control(lazy.dist().PrefixStore("rankmuster", store), place.rank, place.ranks)
-    backend = orders.backend or "nccl"
-    if backend != "gloo" and not torch.cuda.is_available():
+    if orders.backend is not Backend.GLOO and not torch.cuda.is_available():
         # Never gloo instead: a node whose GPUs are out of reach would pass with figures of its CPU.
         raise RuntimeError(f"torch {torch.__version__} sees no GPU here (built for CUDA {torch.version.cuda})")
     from rankmuster.bench.builtin.setup import set_up  # after torch's import, which may take a minute
 
-    ready = set_up(backend, control, place, store, speaker, seconds)
+    ready = set_up(orders.backend, control, place, store, speaker, seconds)
     with ready.context:
         cells, left_out = plan(orders.profile, ready.group, ready.graphs)
         if place.rank == 0:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from rankmuster.baseline.pairs import PairResult
 from rankmuster.bench.builtin.nodes import job_over_nodes, run_over_nodes
+from rankmuster.bench.builtin.orders import Backend
 from rankmuster.bench.launch.job import CannotLaunch, Job, Launcher
 from rankmuster.bench.launch.nccl_tests import nccl_tests_over_nodes
 from rankmuster.bench.launch.pairs import Rules
@@ -28,7 +29,7 @@ class PairStarter:
     given: Mapping[str, str] = field(default_factory=dict)
     nccl_tests: bool = False
     python: str = "python3"
-    backend: str | None = None
+    backend: Backend = Backend.NCCL
     address: str | None = None
     port: int = 29_500
 
