@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 from rankmuster.collect.deadline import Clock, Deadline
@@ -125,6 +126,12 @@ def normal(identity: str) -> str:
     return bus_id(identity) or identity.strip().lower()
 
 
+class _Phase(Enum):
+    BEFORE = auto()
+    DURING = auto()
+    AFTER = auto()
+
+
 class ContentionWatch:
     """Around any benchmark: `begin` before its processes start, `own` and `poll` while they run, `finish` after their
     end. Never raises; what NVML does not say is unknown. `session`: of NVML, to be listened to; tests bring their own.
@@ -143,7 +150,7 @@ class ContentionWatch:
         self._own: set[int] = set()
         self._count: int | None = None
         self._unusable = ""
-        self._phase = "before"
+        self._phase = _Phase.BEFORE
         self._fresh: set[int] = set()  # GPUs sampled in this phase
 
     def begin(self) -> None:
@@ -159,7 +166,7 @@ class ContentionWatch:
             quiet = not any(gpu.before or gpu.load_before >= BUSY_PERCENT for gpu in self._seen.values())
             if self._count is not None and len(self._fresh) >= self._count and quiet:
                 break
-        self._enter("during")
+        self._enter(_Phase.DURING)
 
     def own(self, pids: Sequence[int]) -> None:
         """Tells the processes of the benchmark itself, which are not foreign."""
@@ -179,7 +186,7 @@ class ContentionWatch:
         self.poll()
         self._sleep(QUIET_SECONDS)
         self.poll()
-        self._enter("after")
+        self._enter(_Phase.AFTER)
         deadline = Deadline.after(LASTING_SECONDS, self._clock)
         while not deadline.passed and not self._session.ended:
             self._listen(deadline)
@@ -195,7 +202,7 @@ class ContentionWatch:
             self._session.close()
             self._session = None
 
-    def _enter(self, phase: str) -> None:
+    def _enter(self, phase: _Phase) -> None:
         self._phase = phase
         self._fresh = set()
 
@@ -227,9 +234,9 @@ class ContentionWatch:
         pids = {int(pid) for pid in listed} if isinstance(listed, list) else set()
         percent = float(load) if isinstance(load, (int, float)) else 0.0
         # The newest counts before and after: what ended a moment ago leaves the figures a moment later.
-        if self._phase == "before":
+        if self._phase is _Phase.BEFORE:
             gpu.before, gpu.load_before = pids, percent
-        elif self._phase == "after":
+        elif self._phase is _Phase.AFTER:
             gpu.after, gpu.load_after = pids, percent
         else:
             gpu.during.append(pids)

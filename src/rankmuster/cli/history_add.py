@@ -14,7 +14,7 @@ from rankmuster.cli.history_place import HistoryPlace, opened
 from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, ExitStatus, doing
-from rankmuster.model.benchmark import Operation
+from rankmuster.model.benchmark import Operation, RunState
 
 if TYPE_CHECKING:
     from rankmuster.model.benchmark import BenchmarkRun, HistoryRun, Profile
@@ -59,7 +59,7 @@ def add(
 
         stored = store.put_measured(known, as_json(known).encode(), made)  # the form that `admit` stores
         name = store.name
-    bad = [run for run in made if run.state.value != "complete"]
+    bad = [run for run in made if run.state is not RunState.COMPLETE]
     say(f"{name}: stored {stored} of {len(made)} runs of {chosen.key}; {len(made) - stored} were there already")
     for run in bad:
         say(f"a run is {run.state.value} and kept apart: {run.reason}")

@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from rankmuster.model.benchmark import Cell, HistoryRun
+from rankmuster.model.benchmark import Cell, HistoryRun, RunState
 from rankmuster.model.history import ChangePoint, ClassCount, ClassHistory
 from rankmuster.model.sizes_text import size_text
 from rankmuster.report.history_figures import CellFigures
@@ -25,13 +25,13 @@ def classes_text(classes: Sequence[ClassCount], name: str, width: int) -> str:
         "class", "kin", "profile", ">nodes", ">complete", "kept apart", "first", "last", "to decide", "settings"
     )
     for one in classes:
-        kept = {state: count for state, count in one.states.items() if state != "complete"}
+        kept = {state: count for state, count in one.states.items() if state != RunState.COMPLETE.value}
         table.add_row(
             short(one.class_hash),
             short(one.kin_hash),
             plain(one.profile),
             str(one.nodes),
-            str(one.states.get("complete", 0)),
+            str(one.states.get(RunState.COMPLETE.value, 0)),
             _counts(kept),
             when(one.first),
             when(one.last),
