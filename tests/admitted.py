@@ -20,7 +20,7 @@ from rankmuster.evidence.node_path_readers import for_node_paths
 from rankmuster.model.admission import Check, CheckGroup, CheckState
 from rankmuster.model.benchmark import BenchmarkRun, HistoryRun, Operation, Profile, Step
 from rankmuster.model.fingerprint import NONE, Fingerprint
-from rankmuster.model.node_path import NodePath
+from rankmuster.model.node_path import NicPath, NicPort, NodePath
 from rankmuster.store.history import History
 
 SAMPLES = Path(__file__).parent / "admission" / "h200-x4"
@@ -143,3 +143,23 @@ def check(name: str, state: CheckState, group: CheckGroup = CheckGroup.HARDWARE,
     """A check made by hand."""
     words = {"subject": "the node", "statement": f"{name} says so", **more}
     return Check(name, group, state, **words)  # type: ignore[arg-type]
+
+
+def state_of(checks: list[Check], name: str) -> CheckState:
+    """The worst of the checks of that name."""
+    states = [check.state for check in checks if check.name == name]
+    assert states, f"no check {name} among {[check.name for check in checks]}"
+    return next((state for state in states if state is not CheckState.PASS), CheckState.PASS)
+
+
+def with_nic(path: NodePath, **container: object) -> NodePath:
+    """With one RDMA NIC; `container`: what of the container is another."""
+    port = NicPort(1, "PORT_ACTIVE", "InfiniBand", 400.0, 4096, ())
+    nic = NicPath("mlx5_0", True, "0000:18:00.0", "MT4129", "28.39", "a088", 0, "ib0", (port,))
+    devices: dict[str, object] = {"devices": ("uverbs",), "gpudirect": "dmabuf", **container}
+    return replace(path, nics=(nic,), container=replace(path.container, **devices))
+
+
+def statement(checks: list[Check], name: str) -> str:
+    """Of the first check of that name that did not pass."""
+    return next(check.statement for check in checks if check.name == name and check.state is not CheckState.PASS)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from nccl_tests_sample import MIDDLE, NEW, OLD, Shape, output, row
-from rankmuster.evidence.nccl_tests import read_json, read_runs, read_text
+from nccl_tests_sample import MIDDLE, NEW, OLD, Shape, of, output
+from rankmuster.evidence.nccl_tests import read_runs
 from rankmuster.evidence.nccl_tests_merge import WORST_FIRST, merged
 from rankmuster.evidence.nccl_tests_text import tables
 from rankmuster.model.benchmark import BenchmarkRun, Operation, RunState
@@ -28,10 +24,6 @@ NAMES = {
     "reduce": Operation.REDUCE,
     "sendrecv": Operation.SEND_RECV,
 }
-
-
-def of(text: str, source: str = "out.txt", operation: Operation | None = None) -> BenchmarkRun:
-    return read_text(text.encode(), source, operation)
 
 
 def operations(run: BenchmarkRun) -> set[Operation]:
@@ -201,103 +193,6 @@ def test_numbers_with_decimal_commas_are_refused_and_not_misread() -> None:
     assert "LC_ALL=C" in run.reason
 
 
-def test_wrong_values_are_wrong_however_they_are_said() -> None:
-    run = of(output().replace("values : 0 OK", "values : 3 FAILED"))
-    assert (run.state, "3" in run.reason) == (RunState.WRONG, True)
-    run = of(output(wrong="17"))
-    assert run.state is RunState.WRONG
-    assert {one.wrong for one in run.measurements} == {17}
-    cut = output(wrong="17", footer=False)
-    assert of(cut).state is RunState.WRONG
-
-
-@pytest.mark.parametrize(
-    ("line", "state"),
-    [
-        ("node01: Test NCCL failure all_reduce.cu:66 'unhandled cuda error / '", RunState.ERROR),
-        (" .. node01 pid 7024: Test failure common.cu:1454", RunState.ERROR),
-        ("node01: Test timeout (30s) common.cu:412", RunState.HUNG),
-        (
-            "slurmstepd: error: *** STEP 71.0 ON node01 CANCELLED AT 2026-11-29T19:25:26 DUE TO TIME LIMIT ***",
-            RunState.HUNG,
-        ),
-        (
-            "mpirun noticed that process rank 3 with PID 71 on node node01 exited on signal 11 (Segmentation fault).",
-            RunState.ERROR,
-        ),
-        ("srun: error: node01: task 3: Segmentation fault (core dumped)", RunState.ERROR),
-        ("Killed", RunState.ERROR),
-    ],
-)
-def test_a_run_that_broke_off_says_why_in_the_words_it_was_told(line: str, state: RunState) -> None:
-    run = of(output(sizes=PLATEAU, footer=False) + line + "\n")
-    assert run.state is state
-    assert line.strip()[:60] in run.reason
-    assert len(run.measurements) == 2 * len(PLATEAU)
-
-
-def test_a_library_that_is_missing_or_an_unknown_option_is_an_error() -> None:
-    run = of(
-        "./all_reduce_perf: error while loading shared libraries: libcudart.so.12: cannot open shared object file\n"
-    )
-    assert run.state is RunState.ERROR
-    assert "libcudart.so.12" in run.reason
-    run = of("USAGE: all_reduce_perf \n\t[-t,--nthreads <num threads>] \n\t[-b,--minbytes <min size in bytes>] \n")
-    assert run.state is RunState.ERROR
-    assert "usage" in run.reason
-
-
-def test_what_follows_complete_results_spoils_nothing_but_is_said() -> None:
-    run = of(output() + "Segmentation fault (core dumped)\n")
-    assert run.state is RunState.COMPLETE
-    assert "Segmentation fault" in run.reason
-
-
-@pytest.mark.parametrize("line", ["# Out of bounds values", "# Avg bus bandwidth"])
-def test_without_its_closing_lines_a_table_is_not_complete(line: str) -> None:
-    kept = [one for one in output(shape=MIDDLE).splitlines() if not one.startswith(line)]
-    run = of("\n".join(kept) + "\n", "all_reduce.txt")
-    assert run.state is RunState.INCOMPLETE
-    assert line[2:] in run.reason
-
-
-def test_a_table_that_ended_before_its_last_size_is_not_complete_even_with_closing_lines() -> None:
-    text = output(sizes=PLATEAU, settings="# nThread 1 nGpus 8 minBytes 1048576 maxBytes 268435456 step: 2(factor)")
-    run = of(text)
-    assert run.state is RunState.INCOMPLETE
-    assert "33554432" in run.reason
-    assert "268435456" in run.reason
-
-
-def test_a_table_with_a_size_missing_in_its_middle_is_not_complete() -> None:
-    kept = [line for line in output(sizes=PLATEAU).splitlines() if not line.startswith("     4194304")]
-    run = of("\n".join(kept) + "\n")
-    assert run.state is RunState.INCOMPLETE
-    assert "5 rows" in run.reason
-
-
-def test_less_memory_than_the_largest_size_is_no_gap_but_is_said() -> None:
-    text = output(sizes=PLATEAU, settings="# nThread 1 nGpus 8 minBytes 1048576 maxBytes 268435456 step: 2(factor)")
-    run = of(text.replace("#\n# Using", "# Reducing maxBytes to 33554432 due to memory limitation\n#\n# Using"))
-    assert run.state is RunState.COMPLETE, run.reason
-    assert "33554432" in run.reason
-
-
-def test_a_row_whose_digits_were_changed_is_refused() -> None:
-    text = output(sizes=PLATEAU)
-    changed = text.replace(row("all_reduce", PLATEAU[3], 10 + PLATEAU[3] / 300_000).split()[5], "3.79", 1)
-    assert changed != text
-    run = of(changed)
-    assert run.state is RunState.ERROR
-    assert "algbw" in run.reason
-
-
-def test_times_of_the_hosts_launching_are_no_bandwidth() -> None:
-    run = of(output().replace("    time", " cputime"))
-    assert run.state is RunState.ERROR
-    assert run.measurements == ()
-
-
 def test_an_operation_that_nobody_names_and_the_numbers_do_not_tell_stays_unknown() -> None:
     text = output("all_gather", sizes=PLATEAU, shape=MIDDLE, wrong="N/A")
     run = of(text)
@@ -342,124 +237,6 @@ def test_rccl_tests() -> None:
 def test_other_text_has_no_runs() -> None:
     assert read_runs(b"GPU 0: NVIDIA H200\n 12 24 int values\n", "x") == ()
     assert of("").state is RunState.INCOMPLETE
-
-
-def document(version: int = 3, **changes: Any) -> dict[str, Any]:
-    average = "average_bus_bandwidth" if version > 1 else "average_bus_bandwidith"
-    sizes = (16 << 20, 64 << 20)
-    half = {"time": 100.0, "alg_bw": 167.772, "bus_bw": 251.658, "nwrong": 0.0}
-    return {
-        "version": version,
-        "start_time": "2026-11-29 19:25:26",
-        "args": ["/opt/nccl-tests/build/all_reduce_perf", "-g", "4"],
-        "env": [
-            "NCCL_ALGO=Ring",
-            "HF_TOKEN=hf_abcdefghijklmnop",
-            "CUDA_API_KEY=x",
-            "NCCL_PLUGIN_AUTH_TOKEN=y",
-            "HOME=/root",
-        ],
-        "nccl_version": 22809,
-        "config": {
-            "nthreads": 1,
-            "ngpus": 4,
-            "minimum_bytes": sizes[0],
-            "maximum_bytes": sizes[1],
-            "step_factor": 4,
-            "validation": 1,
-            "graph": 0,
-            "devices": [
-                {
-                    "rank": rank,
-                    "group": 0,
-                    "pid": 70 + rank,
-                    "hostname": f"n{rank}",
-                    "device": 0,
-                    "device_hex": "0001:0a:00",
-                }
-                for rank in (0, 4)
-            ],
-        },
-        "results": [
-            {
-                "size": size,
-                "count": size // 4,
-                "type": "float",
-                "redop": "sum",
-                "root": "    -1",
-                "out_of_place": {**half, "time": 100.0 * size / sizes[0]},
-                "in_place": {**half, "time": 100.0 * size / sizes[0], "nwrong": "nan"},
-            }
-            for size in sizes
-        ],
-        "out_of_bounds": {"count": 0, "okay": "true"},
-        average: {"bandwidth": 250.0, "okay": "unchecked"},
-        "errors": [""],
-        "end_time": "2026-11-29 19:25:36",
-    } | changes
-
-
-def of_json(value: dict[str, Any]) -> BenchmarkRun:
-    return read_json(json.dumps(value, indent=1).encode(), "x.json")
-
-
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_every_version_of_the_json(version: int) -> None:
-    run = of_json(document(version))
-    assert run.state is RunState.COMPLETE, run.reason
-    assert [one.wrong for one in run.measurements] == [0, None, 0, None]
-    assert [(rank.rank, rank.host, rank.device) for rank in run.ranks] == [
-        *((rank, "n0", rank) for rank in range(4)),
-        *((4 + rank, "n4", rank) for rank in range(4)),
-    ]
-    assert run.environment == (("NCCL_ALGO", "Ring"),)
-    assert run.started_at is None  # local time without a zone may be any
-
-
-def test_times_of_each_process_tell_the_slow_one() -> None:
-    value = document()
-    value["results"][0]["out_of_place_per_iter"] = {
-        "times_us": [100.0, 102.0],
-        "min_us": 100.0,
-        "per_process_max_times_us": [[90.0, 92.0], [100.0, 102.0]],
-    }
-    one = of_json(value).measurements[0]
-    assert one.ranks_us == (91.0, 101.0)
-    assert one.iterations_us == (100.0, 102.0)
-
-
-def test_what_a_json_lacks_is_named() -> None:
-    short = document()
-    short["results"].pop()
-    run = of_json(short)
-    assert run.state is RunState.INCOMPLETE
-    assert str(64 << 20) in run.reason
-    wrong = document(out_of_bounds={"count": 2, "okay": "false"})
-    assert of_json(wrong).state is RunState.WRONG
-    gone = document()
-    del gone["out_of_bounds"]
-    assert of_json(gone).state is RunState.INCOMPLETE
-
-
-def test_a_json_of_anything_else_is_no_run() -> None:
-    assert read_runs(b'{"version": 3, "schema": "x"}', "x.json") == ()
-    assert read_json(b"\x00\xff{", "x.json").state is RunState.INCOMPLETE
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.data())
-def test_no_bytes_raise(data: st.DataObject) -> None:
-    base = bytearray(
-        data.draw(st.sampled_from([output(sizes=PLATEAU), output(shape=OLD), json.dumps(document())])).encode()
-    )
-    for _ in range(data.draw(st.integers(1, 6))):
-        place = data.draw(st.integers(0, len(base) - 1))
-        base[place : place + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=20))
-        if not base:
-            return
-    for run in read_runs(bytes(base), "out.txt"):
-        assert run.state is RunState.COMPLETE or run.reason
-    read_json(bytes(base), "x")
 
 
 def test_a_whole_is_what_its_worst_part_is() -> None:
