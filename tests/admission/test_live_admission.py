@@ -12,10 +12,10 @@ import pytest
 from fake_nccl_tests import install
 from fake_nvml import compiled
 from rankmuster.admission.live import Live, live_sources
-from rankmuster.admission.measuring import How, Tool
 from rankmuster.admission.past import NoPast
 from rankmuster.admission.plan import Outcome, Plan
 from rankmuster.admission.run import admit
+from rankmuster.bench.tool import How, Tool
 from rankmuster.collect.machine import Machine
 from rankmuster.model.admission import CheckState, Decision
 from rankmuster.model.benchmark import Operation, Profile, RunState, Step

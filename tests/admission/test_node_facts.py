@@ -10,9 +10,10 @@ import pytest
 from rankmuster.admission.facts import UnderLoad
 from rankmuster.admission.live import environment_of
 from rankmuster.admission.load_watch import LoadWatch
-from rankmuster.admission.measuring import How, Tool, measure
+from rankmuster.admission.measuring import measure
 from rankmuster.admission.node_facts import KERNEL_BYTES, KernelLog, kernel_log, node_facts, ports
 from rankmuster.bench.profiles import named
+from rankmuster.bench.tool import How, Tool
 from rankmuster.collect.machine import Machine
 from rankmuster.model.benchmark import RunState
 from rankmuster.model.kernel import Xid

@@ -9,12 +9,13 @@ from functools import partial
 from pathlib import Path
 
 from rankmuster.admission.load_watch import LoadWatch
-from rankmuster.admission.measuring import How, measure
+from rankmuster.admission.measuring import measure
 from rankmuster.admission.node_facts import node_facts, ports
 from rankmuster.admission.past import Past
 from rankmuster.admission.plan import Sources, Taken
 from rankmuster.baseline.fingerprint.build import fingerprint_of
 from rankmuster.baseline.fingerprint.setting_names import PREFIX
+from rankmuster.bench.tool import How
 from rankmuster.collect.fingerprint import take
 from rankmuster.collect.machine import Machine
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rankmuster.admission.load_watch import LoadWatch
-from rankmuster.bench.tool import CannotMeasure, How, Tool, measured
+from rankmuster.bench.tool import CannotMeasure, How, measured
 from rankmuster.model.benchmark import BenchmarkRun, Profile, RunState
-
-__all__ = ["How", "Tool", "measure"]
 
 
 def measure(profile: Profile, attempt: int, how: How, watch: LoadWatch) -> BenchmarkRun:
