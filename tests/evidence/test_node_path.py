@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from rankmuster.evidence.node_path_readers import for_node_paths
 from rankmuster.model.node_path import NodePath
 from rankmuster.model.unknown import Unknown
 
+CAPTURED = Path(__file__).parents[1] / "admission" / "h200-x4"
 SHARED = Path(__file__).parents[2].parent / "shared" / "samples"
 UUIDS = [f"GPU-aaaaaaaa-0000-0000-0000-00000000000{index}" for index in range(3)]
 
@@ -262,7 +262,7 @@ def test_a_run_of_nccl_alone_gives_its_view_of_a_node_that_is_otherwise_unknown(
     assert isinstance(path.gpus, Unknown)
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared samples are not here")
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the published outputs are not beside this checkout")
 @pytest.mark.parametrize("folder", ["topo", "topo-p2p"])
 def test_every_published_matrix_is_read(folder):
     for file in sorted((SHARED / "public" / folder).glob("*.txt")):
@@ -273,10 +273,8 @@ def test_every_published_matrix_is_read(folder):
             assert path.gpus, file
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared samples are not here")
-def test_the_captured_machine_is_read_whole(tmp_path):
-    shutil.copytree(SHARED / "h200-x4", tmp_path / "capture")
-    path = from_evidence(observations(load(tmp_path / "capture", readers=for_node_paths())))
+def test_the_captured_machine_is_read_whole():
+    path = from_evidence(observations(load(CAPTURED, readers=for_node_paths())))
     assert sorted(path.matrices) == ["a", "m", "mp", "n", "p", "r", "w"]
     assert [len(gpu.links) for gpu in path.gpus] == [18] * 4
     assert [gpu.bus_id for gpu in path.gpus] == [f"0000:00:0{at}.0" for at in (6, 7, 8, 9)]
