@@ -115,7 +115,7 @@ class History:
         """The baseline of a class: its COMPLETE runs since the last accepted change point, newest and spread over
         nodes; empty (`total` 0) where there are none.
 
-        Runs after an OPEN change point, and those of a dismissed span, are left out (`store/baseline_window.py`);
+        Runs after an OPEN change point, and those of a dismissed span, are left out (`baseline/window.py`);
         `include_after_open` takes the former in: to look for changes, never to judge. `until`: only runs started before
         it, unix seconds. `total`: the runs of that baseline in the store. `kept_out`: runs by state, and as
         `outside_baseline` those that change points keep out.

@@ -10,8 +10,8 @@ import math
 
 from sqlalchemy import ColumnElement, Connection, and_, func, not_, select
 
+from rankmuster.baseline.window import Window
 from rankmuster.model.benchmark import RunState
-from rankmuster.store.baseline_window import Window
 from rankmuster.store.schema import run_table
 
 RUNS_PER_NODE = 100

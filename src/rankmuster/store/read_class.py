@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Integer, and_, cast, func, select
 
+from rankmuster.baseline.window import windows
 from rankmuster.model.benchmark import Cell, RunState
 from rankmuster.model.history import CellHistory, ChangePoint, ClassHistory, KinClass
-from rankmuster.store.baseline_window import windows
 from rankmuster.store.pick import count_runs, pick_runs
 from rankmuster.store.plain import cell_of, choices_of, settings_of
 from rankmuster.store.query import among

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from history_made import CELLS, DAY, change
+from rankmuster.baseline.window import window, windows
 from rankmuster.model.history import ChangePoint, ChangeState
-from rankmuster.store.baseline_window import window, windows
 
 
 def days(*points: ChangePoint, include_after_open: bool = False) -> str:

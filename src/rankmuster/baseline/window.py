@@ -1,4 +1,6 @@
-"""Which runs of a class are its baseline, by its change points. Pure: points in, a span of time with gaps out.
+"""Which runs of a class are its baseline, by its change points: points in, a span of time with gaps out.
+
+The one answer to that: the store reads runs by it, and the judge leaves out by it what it was given beside.
 
 - ACCEPTED: the baseline begins at the last one.
 - OPEN: marked, not decided. The baseline stays at the level before it, so runs from it on are left out.
@@ -14,7 +16,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rankmuster.model.benchmark import Cell
+from rankmuster.model.hardware import Floats
 from rankmuster.model.history import ChangePoint, ChangeState
 
 
@@ -30,6 +36,13 @@ class Window:
     def whole(self) -> bool:
         """Whether no run is left out."""
         return self == Window()
+
+    def holds(self, started_at: Floats) -> NDArray[np.bool_]:
+        """Of shape (runs,), as `started_at` (unix seconds): True where a run is of the baseline."""
+        use = (started_at >= self.begin) & (started_at < self.end)
+        for start, stop in self.gaps:
+            use &= ~((started_at >= start) & (started_at < stop))
+        return use
 
 
 def window(points: Iterable[ChangePoint], *, until: float | None = None, include_after_open: bool = False) -> Window:
