@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rankmuster.evidence.nccl_tests import read_text
-from rankmuster.model.benchmark import BenchmarkRun, Operation
-
 TYPES = {"float": 4, "bfloat16": 2, "half": 2}
 WHOLE = ("all_reduce", "broadcast", "reduce", "sendrecv")
 
@@ -164,8 +161,3 @@ def output(
         if shape.version is not None:
             lines += [f"# Collective test concluded: {operation}_perf", "#", ""]
     return "\n".join(lines) + "\n"
-
-
-def of(text: str, source: str = "out.txt", operation: Operation | None = None) -> BenchmarkRun:
-    """Read from text."""
-    return read_text(text.encode(), source, operation)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nccl_tests_sample import MIDDLE, NEW, OLD, Shape, of, output
+from nccl_tests_read import of
+from nccl_tests_sample import MIDDLE, NEW, OLD, Shape, output
 from rankmuster.evidence.nccl_tests import read_runs
 from rankmuster.evidence.nccl_tests_merge import WORST_FIRST, merged
 from rankmuster.evidence.nccl_tests_text import tables

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nccl_tests_sample import MIDDLE, of, output, row
+from nccl_tests_read import of
+from nccl_tests_sample import MIDDLE, output, row
 from rankmuster.model.benchmark import RunState
 
 PLATEAU = tuple(1 << shift for shift in range(20, 26))
