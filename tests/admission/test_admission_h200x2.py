@@ -10,7 +10,7 @@ import zstandard
 
 from rankmuster.admission.past_store import StorePast
 from rankmuster.admission.plan import Outcome, Plan
-from rankmuster.admission.recorded import read_recorded
+from rankmuster.admission.recorded import read_recorded, with_kernel_log
 from rankmuster.admission.recorded_sources import recorded_sources
 from rankmuster.admission.run import admit
 from rankmuster.bench.profiles import named
@@ -46,9 +46,9 @@ def admitted(history: str, folder: Path, runs: tuple[bytes, ...]) -> Outcome:
     for number, line in enumerate(runs):
         (folder / f"run-{number}.json").write_bytes(line + b"\n")
     (folder / "fingerprint.yaml").write_bytes((MEASURED / "fingerprint.yaml").read_bytes())
-    (folder / "kernel.log").write_text("")
+    (folder / "kernel.log").write_text("[    0.000000] Linux version 6.8.0\n[   12.000000] nvidia: loading\n")
     recorded = read_recorded([folder / "fingerprint.yaml", *sorted(folder.glob("run-*.json"))])
-    recorded.kernel = True  # an empty log of the boot: nothing was wrong
+    with_kernel_log(recorded, folder / "kernel.log")
     with History.open(history) as stored:
         sources = recorded_sources(recorded, StorePast(stored), LINKS, {}, lambda: 1_796_040_000.0)
         return admit(Plan(LINKS, runs=len(recorded.runs), retests=0), sources)

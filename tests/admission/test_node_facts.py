@@ -77,6 +77,39 @@ def test_a_kernel_log_given_as_a_file_is_taken_for_it(machine: Machine, tmp_path
     assert facts.dcgm is None
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty"),
+        ("dmesg: read kernel buffer failed: Operation not permitted\n", "Operation not permitted"),
+        ("-- No entries --\n", "no kernel log"),
+    ],
+)
+def test_a_file_that_is_no_kernel_log_is_unknown(machine: Machine, tmp_path: Path, text: str, words: str) -> None:
+    log = tmp_path / "saved.txt"
+    log.write_text(text)
+    facts = node_facts(machine, boot=0.0, log=log, before=ports(machine), load={}, dcgm_level=0)
+    assert isinstance(facts.kernel, Unknown)
+    assert words in facts.kernel.reason
+    assert not facts.kernel_whole
+
+
+def test_a_command_that_shows_a_part_of_the_boot_is_not_whole(machine: Machine, tmp_path: Path) -> None:
+    """As journalctl does that keeps 20,000 lines, and dmesg whose ring was overwritten."""
+    part, whole = tmp_path / "part", tmp_path / "whole"
+    part.write_text("#!/bin/sh\necho '2026-11-30T09:00:00+00:00 node7 kernel: eth0: link up'\n")
+    whole.write_text("#!/bin/sh\necho '2026-11-30T09:00:00+00:00 node7 kernel: Linux version 6.8.0'\n")
+    for program, goes_back in ((part, False), (whole, True)):
+        program.chmod(0o755)
+        given = kernel_log(machine, 0.0, commands=((str(program),),))
+        assert isinstance(given, KernelLog)
+        log = tmp_path / "kept.txt"
+        log.write_bytes(given.data)
+        facts = node_facts(machine, boot=0.0, log=log, before=ports(machine), load={}, dcgm_level=0)
+        assert facts.kernel_whole is goes_back
+        assert facts.kernel == ()
+
+
 def test_of_a_file_that_is_too_large_the_newest_lines_count_and_the_log_is_not_whole(
     machine: Machine, tmp_path: Path
 ) -> None:

@@ -192,3 +192,49 @@ def test_a_dcgm_report_and_a_kernel_log_beside_it_count(fingerprint: Path, tmp_p
     reasons = " ".join(record.reasons)
     assert "Xid 79" in reasons
     assert "page retirement" in reasons
+
+
+SILENT = replace(
+    node_path(),
+    gpus=tuple(
+        replace(gpu, facts={key: word for key, word in gpu.facts.items() if key != "GPU Recovery Action"})
+        for gpu in (node_path().gpus if isinstance(node_path().gpus, tuple) else ())
+    ),
+)
+"""The node with a driver that does not tell its recovery action: there the kernel log is all there is."""
+
+VERSION = "2026-11-30T09:00:00+00:00 node7 kernel: Linux version 6.8.0\n"
+FALLEN = "2026-11-30T09:00:01+00:00 node7 kernel: NVRM: Xid (PCI:0000:00:08): 79, GPU has fallen off the bus.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "words"),
+    [
+        (VERSION, CheckState.PASS, "no Xid since boot"),
+        ("", CheckState.UNKNOWN, "is empty"),
+        ("hello world\n", CheckState.UNKNOWN, "is no kernel log"),
+        ("dmesg: read kernel buffer failed: Operation not permitted\n", CheckState.UNKNOWN, "not permitted"),
+        ("-- No entries --\n", CheckState.UNKNOWN, "is no kernel log"),
+        ("[ 5000.0] eth0: link up\n", CheckState.UNKNOWN, "does not reach back to this boot"),
+        (VERSION + FALLEN, CheckState.FAIL, "Xid 79"),
+        (VERSION + FALLEN + "-- Reboot --\n" + VERSION, CheckState.PASS, "no Xid since boot"),
+        (VERSION + FALLEN + VERSION, CheckState.PASS, "no Xid since boot"),
+    ],
+)
+@pytest.mark.parametrize("by", ["option", "file"])
+def test_only_a_kernel_log_of_this_boot_is_a_clean_bill(
+    tmp_path: Path, text: str, state: CheckState, words: str, by: str
+) -> None:
+    fingerprint, log = tmp_path / "node7.yaml", tmp_path / "dmesg.log"
+    fingerprint.write_text(as_yaml(fingerprint_of(SILENT)))
+    log.write_text(text)
+    if by == "file" and state is CheckState.UNKNOWN:
+        with_log = [SAMPLES / "ar_1.txt", fingerprint]  # nobody takes such a file for a kernel log
+        record, words = of(with_log), "no kernel log was given"
+    elif by == "file":
+        record = of([SAMPLES / "ar_1.txt", fingerprint, log])
+    else:
+        record = of([SAMPLES / "ar_1.txt", fingerprint], log=log)
+    (xid,) = [check for check in record.checks if check.name == "xid"]
+    assert (xid.state, xid.required) == (state, True)
+    assert words in xid.statement

@@ -28,6 +28,8 @@ HOW = "give the kernel log with --kernel-log (dmesg or journalctl -k of this boo
 _FATAL_WORD = "(Fatal)"
 """What linux writes behind Uncorrected or Uncorrectable (aer.c); the other is (Non-Fatal)."""
 
+_STANDS_IN = "; the driver's recovery action of every GPU is None, which a refusing Xid would have changed"
+
 _FABRIC_MANAGER = "nvidia-fabricmanager"
 _SXID_REFUSES = frozenset({"partition", "fabric", "hang"})
 _FATAL_KINDS = {
@@ -48,8 +50,7 @@ def kernel_checks(facts: NodeFacts, gpus: Sequence[GpuPath]) -> list[Check]:
     """Xid, SXid and the other lines, and the fabric manager's own log."""
     if isinstance(facts.kernel, Unknown):
         enough = recovery_known(gpus)
-        note = "; the driver's recovery action of every GPU is None, which a refusing Xid would have changed"
-        words = f"the kernel log could not be read ({facts.kernel.reason}){note if enough else ''}"
+        words = f"the kernel log could not be read ({facts.kernel.reason}){_STANDS_IN if enough else ''}"
         node = "the node"
         return [
             Check("xid", CheckGroup.HARDWARE, CheckState.UNKNOWN, node, words, HOW, required=not enough),
@@ -103,9 +104,9 @@ def _xid_checks(xids: Sequence[Xid], names: dict[str, str], *, whole: bool, reco
             words = f"no Xid since boot that refuses{also}"
             checks.insert(0, Check("xid", group, CheckState.PASS, "the node", words, required=True))
         else:
-            words = f"no Xid that refuses in what is left of the kernel log, whose beginning is gone{also}"
-            state = CheckState.WARN if recovery else CheckState.UNKNOWN
-            checks.insert(0, Check("xid", group, state, "the node", words, HOW, required=True))
+            words = f"the kernel log does not reach back to this boot; what is left has no Xid that refuses{also}"
+            words += _STANDS_IN if recovery else ""
+            checks.insert(0, Check("xid", group, CheckState.UNKNOWN, "the node", words, HOW, required=not recovery))
     return checks
 
 

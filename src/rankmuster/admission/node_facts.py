@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rankmuster.admission.dcgm import DcgmReport, read_dcgm
 from rankmuster.admission.facts import NodeFacts, UnderLoad
+from rankmuster.admission.kernel_source import KernelRead, kernel_read
 from rankmuster.collect.bounded import Late, within
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.machine import Machine
@@ -18,6 +19,7 @@ from rankmuster.collect.node.children import find_program, run
 from rankmuster.collect.node.kernel import DEFAULT_COMMANDS, DEFAULT_JOURNAL
 from rankmuster.collect.node.sys_network import Look, look
 from rankmuster.evidence.blob import Blob
+from rankmuster.evidence.kernel_boots import FIRST_SECONDS
 from rankmuster.evidence.take import take
 from rankmuster.model.kernel import KernelEvent, ServiceEvent, SXid, Xid
 from rankmuster.model.topology import RdmaPort
@@ -28,9 +30,6 @@ KERNEL_SECONDS = 5.0
 
 KERNEL_BYTES = 32 << 20
 """A ring has at most 16 MB, a boot's journal 1 to 4."""
-
-BOOT_SECONDS = 60.0
-"""The oldest line of a whole log is younger than this: the kernel's first lines come at 0."""
 
 PORT_SECONDS = 10.0
 """Of all ports: an adapter whose firmware hangs blocks a read for a minute, and is left behind."""
@@ -48,10 +47,10 @@ _MICROS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class KernelLog:
-    """`whole`: it goes back to the boot."""
+    """`whole`: whether it goes back to the boot; None where its lines have to say so."""
 
     data: bytes
-    whole: bool
+    whole: bool | None = None
 
 
 def kernel_log(
@@ -62,7 +61,7 @@ def kernel_log(
     path = machine.dev / "kmsg"
     found = kmsg.read(path, Deadline.after(KERNEL_SECONDS), KERNEL_BYTES)
     if found.lines:
-        whole = not found.cut and not found.lost and found.lines[0][0] < BOOT_SECONDS * _MICROS
+        whole = not (found.cut or found.lost or found.problem) and found.lines[0][0] < FIRST_SECONDS * _MICROS
         return KernelLog(kmsg.as_text(found, machine.hostname, boot), whole)
     stories = [f"{path} gives nothing"]
     for command in commands:
@@ -71,14 +70,9 @@ def kernel_log(
             continue
         ran = run((program, *command[1:]), Deadline.after(KERNEL_SECONDS), max_bytes=KERNEL_BYTES)
         if ran.output.strip() and ran.well:
-            return KernelLog(kmsg.public(ran.output), whole=command[0] == "journalctl" or _from_boot(ran.output))
+            return KernelLog(kmsg.public(ran.output))
         stories.append(f"{command[0]} {ran.story}" if not ran.well else f"{command[0]} showed nothing")
     return Unknown("; ".join(stories))
-
-
-def _from_boot(log: bytes) -> bool:
-    """Whether a log begins where the kernel does: its first line names its version."""
-    return b"Linux version" in log[:4096]
 
 
 def kernel_events(data: bytes, source: str) -> tuple[tuple[Xid | SXid | KernelEvent, ...], tuple[ServiceEvent, ...]]:
@@ -170,17 +164,17 @@ def node_facts(
     else:
         given = kernel_log(machine, boot)
     if isinstance(given, Unknown):
-        devices: tuple[Xid | SXid | KernelEvent, ...] | Unknown = given
-        told: tuple[ServiceEvent, ...] = ()
+        kernel = KernelRead(given, (), whole=False)
     else:
-        devices, told = kernel_events(given.data, str(log or "kernel log"))
-    journal = services()
+        kernel = kernel_read(given.data, str(log or "the kernel log"))
+        kernel = replace(kernel, whole=kernel.whole if given.whole is None else given.whole)
+    journal, told = services(), kernel.services
     after = ports(machine)
     return NodeFacts(
-        kernel=devices,
+        kernel=kernel.events,
         services=journal if isinstance(journal, Unknown) and not told else (*told, *_known(journal)),
         ports=after.ports,
-        kernel_whole=isinstance(given, Unknown) or given.whole,
+        kernel_whole=kernel.whole,
         ports_before=() if isinstance(before.ports, Unknown) else before.ports,
         carrier_changes=after.carriers,
         load=load,
@@ -197,4 +191,4 @@ def _from_file(path: Path) -> KernelLog:
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - KERNEL_BYTES, 0))
-        return KernelLog(file.read(KERNEL_BYTES), whole=size <= KERNEL_BYTES)
+        return KernelLog(file.read(KERNEL_BYTES), whole=False if size > KERNEL_BYTES else None)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rankmuster.admission.dcgm import DcgmReport, read_dcgm
+from rankmuster.admission.kernel_source import observed
 from rankmuster.admission.made_from import NotMadeOfAPath, path_of
-from rankmuster.admission.node_facts import kernel_events
 from rankmuster.bench.nccl_view import view_of_log
 from rankmuster.bench.read_file import MOST_BYTES, NoRuns, runs_in
 from rankmuster.evidence import kernel_log
@@ -20,6 +20,7 @@ from rankmuster.evidence.benchmark_file import recognises
 from rankmuster.evidence.bundle import load
 from rankmuster.evidence.fingerprint_file import FingerprintRefused, read_fingerprint
 from rankmuster.evidence.folder import EvidenceEmpty, EvidenceForbidden, EvidenceMissing, EvidenceUnreadable
+from rankmuster.evidence.kernel_boots import for_this_boot
 from rankmuster.evidence.node_path import NotOneNode, from_evidence
 from rankmuster.evidence.node_path_readers import for_node_paths
 from rankmuster.model.benchmark import BenchmarkRun
@@ -90,7 +91,7 @@ def read_recorded(paths: Sequence[Path], host: str | None = None) -> Recorded:
 
 def with_kernel_log(found: Recorded, path: Path) -> None:
     """Takes a file for the kernel log of this boot, whatever its content looks like. Raises NotRecorded."""
-    found.observations += [each for those in kernel_events(_bytes(path), str(path)) for each in those]
+    found.observations += observed(_bytes(path), str(path))
     found.kernel = True
 
 
@@ -143,7 +144,7 @@ def _dated(run: BenchmarkRun, path: Path) -> BenchmarkRun:
 
 def _evidence(found: Recorded, path: Path) -> None:
     try:
-        evidence = load(path, readers=for_node_paths())
+        evidence = load(path, readers=for_this_boot(for_node_paths()))
     except (EvidenceMissing, EvidenceEmpty, EvidenceForbidden, EvidenceUnreadable) as error:
         raise NotRecorded(f"{error}; it is no benchmark and no fingerprint either") from error
     found.observations += [each for kind in evidence.by_type.values() for each in kind]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from rankmuster.admission.facts import NodeFacts
+from rankmuster.admission.kernel_source import kernel_of
 from rankmuster.admission.past import Past
 from rankmuster.admission.plan import Sources, Taken
 from rankmuster.admission.recorded import Recorded
@@ -17,12 +18,9 @@ from rankmuster.baseline.fingerprint.build import fingerprint_of
 from rankmuster.baseline.fingerprint.setting_names import changes_choices
 from rankmuster.model.benchmark import BenchmarkRun, Profile
 from rankmuster.model.fingerprint import NONE, Fingerprint
-from rankmuster.model.kernel import KernelEvent, ServiceEvent, SXid, Xid
 from rankmuster.model.nccllog import NcclInit, NcclProblem, NcclTransport
 from rankmuster.model.topology import RdmaPort
 from rankmuster.model.unknown import Unknown
-
-NO_LOG = Unknown("no kernel log was given")
 
 
 def recorded_sources(
@@ -81,12 +79,12 @@ def _nothing() -> Fingerprint:
 
 def _facts(recorded: Recorded) -> NodeFacts:
     found = recorded.observations
-    devices = tuple(each for each in found if isinstance(each, (Xid, SXid, KernelEvent)))
-    services = tuple(each for each in found if isinstance(each, ServiceEvent))
+    kernel = kernel_of(found)
     ports = tuple(each for each in found if isinstance(each, RdmaPort))
     return NodeFacts(
-        kernel=devices if devices or recorded.kernel else NO_LOG,
-        services=services,
+        kernel=kernel.events,
+        kernel_whole=kernel.whole,
+        services=kernel.services,
         ports=ports if ports else Unknown("no port was captured"),
         nccl_log=tuple(each for each in found if isinstance(each, (NcclProblem, NcclInit, NcclTransport))),
         dcgm=recorded.dcgm,
