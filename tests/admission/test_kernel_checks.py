@@ -68,6 +68,38 @@ def test_consequences_refuse_nobody() -> None:
     assert "Xid 43" not in found[1].statement
 
 
+def recovery(action: str, before: str = "None") -> str:
+    return xid(154, f"GPU recovery action changed from 0x0 ({before}) to 0x1 ({action})")
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "GPU Reset Required",
+        "Node Reboot Required",
+        "Drain P2P",
+        "Drain and Reset",
+        "Recover IMEX Domain",
+        "An Action Of Next Year",
+    ],
+)
+def test_what_the_driver_asks_for_refuses_by_its_own_words(action: str) -> None:
+    (found,) = named(checks_of(recovery(action)), "xid")
+    assert found.state is CheckState.FAIL
+    assert f"Xid 154 (GPU recovery action changed: {action})" in found.statement
+    assert found.evidence == ("dmesg.txt#L1",)
+
+
+def test_a_driver_that_asks_for_nothing_any_more_refuses_nobody() -> None:
+    assert [check.state for check in named(checks_of(recovery("None")), "xid")] == [CheckState.PASS]
+    after = named(checks_of(recovery("GPU Reset Required"), recovery("None", "GPU Reset Required")), "xid")
+    assert [check.state for check in after] == [CheckState.PASS]
+    again = named(checks_of(recovery("None"), recovery("GPU Reset Required")), "xid")
+    assert [check.state for check in again] == [CheckState.FAIL]
+    still = named(checks_of(xid(79), recovery("GPU Reset Required"), recovery("None", "GPU Reset Required")), "xid")
+    assert [check.state for check in still] == [CheckState.FAIL], "until the node is rebooted"
+
+
 def test_an_uncorrectable_error_that_was_contained_is_said_and_an_uncontained_one_refuses() -> None:
     contained = named(checks_of(xid(48), xid(94, "Contained: SM (0x1). RST: No, D-RST: No")), "xid")
     assert [check.state for check in contained] == [CheckState.PASS, CheckState.WARN]

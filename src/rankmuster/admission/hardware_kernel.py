@@ -9,7 +9,7 @@ from rankmuster.admission.facts import NodeFacts
 from rankmuster.admission.gathering import MOST_NAMED, named
 from rankmuster.admission.gpu_words import subject
 from rankmuster.admission.hardware_memory import RESET, recovery_known
-from rankmuster.admission.xid_rules import XidVerdict, verdict
+from rankmuster.admission.xid_rules import XidVerdict, standing, verdict
 from rankmuster.evidence.pci import bus_id
 from rankmuster.model.admission import Check, CheckGroup, CheckState
 from rankmuster.model.kernel import KernelEvent, KernelEventKind, ServiceEventKind, SXid, Xid
@@ -73,12 +73,12 @@ def _xid_checks(xids: Sequence[Xid], names: dict[str, str], *, whole: bool, reco
     """`recovery`: the driver says that no GPU needs any, which stands in for lines that are gone."""
     group, checks = CheckGroup.HARDWARE, []
     by_gpu: dict[tuple[str, XidVerdict], list[Xid]] = {}
-    for xid in xids:
+    for xid in standing(xids):
         by_gpu.setdefault((xid.bus_id, verdict(xid)), []).append(xid)
     for (address, means), those in by_gpu.items():
         if means is XidVerdict.NOTHING:
             continue
-        codes = Counter((xid.code, xid.meaning) for xid in those)
+        codes = Counter((xid.code, _meaning(xid)) for xid in those)
         words = "; ".join(
             f"Xid {code} ({meaning})" + (f", {count} times" if count > 1 else "")
             for (code, meaning), count in list(codes.items())[:MOST_NAMED]
@@ -98,7 +98,7 @@ def _xid_checks(xids: Sequence[Xid], names: dict[str, str], *, whole: bool, reco
             )
         )
     if not any(check.state is CheckState.FAIL for check in checks):
-        left = sum(verdict(xid) is XidVerdict.NOTHING for xid in xids)
+        left = len(xids) - sum(len(those) for (_, means), those in by_gpu.items() if means is not XidVerdict.NOTHING)
         also = f" ({left} line(s) only follow others or inform)" if left else ""
         if whole:
             words = f"no Xid since boot that refuses{also}"
@@ -108,6 +108,10 @@ def _xid_checks(xids: Sequence[Xid], names: dict[str, str], *, whole: bool, reco
             words += _STANDS_IN if recovery else ""
             checks.insert(0, Check("xid", group, CheckState.UNKNOWN, "the node", words, HOW, required=not recovery))
     return checks
+
+
+def _meaning(xid: Xid) -> str:
+    return f"{xid.meaning}: {xid.recovery_action}" if xid.recovery_action else xid.meaning
 
 
 def _sxid_checks(switches: Sequence[SXid]) -> list[Check]:

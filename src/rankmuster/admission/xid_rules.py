@@ -7,6 +7,7 @@ on 168); where they do, NVIDIA's catalogue (2025-10) decides, and the rows that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 from rankmuster.model.kernel import GpuAfter, Xid
@@ -34,9 +35,26 @@ NVLINK5 = frozenset(range(144, 151))
 """Where a line of these was not decoded, its own word Fatal decides."""
 
 
+RECOVERY = 154
+"""The driver's verdict: what it asks for from now on. The last line of a GPU holds, and its own text decides."""
+
+_NO_RECOVERY = "none"
+
+
+def standing(xids: Sequence[Xid]) -> list[Xid]:
+    """Without the verdicts of the driver that a later one of the same GPU replaced."""
+    last = {xid.bus_id: xid for xid in xids if xid.code == RECOVERY}
+    return [xid for xid in xids if xid.code != RECOVERY or xid is last[xid.bus_id]]
+
+
 def verdict(xid: Xid) -> XidVerdict:
-    """What one line means for the admission. A secondary one (45 after anything, 154, 43 after 13) refuses nobody:
-    the line that it follows does."""
+    """What one line means for the admission. A secondary one (45 after anything, 43 after 13) refuses nobody: the line
+    that it follows does. A verdict of the driver refuses whatever stands before it, and whatever it asks for."""
+    if xid.code == RECOVERY:
+        if xid.recovery_action is None:
+            return XidVerdict.SAY  # cut
+        none = xid.recovery_action.strip().lower() == _NO_RECOVERY
+        return XidVerdict.NOTHING if none else XidVerdict.REFUSE
     if xid.secondary or xid.code in NO_FAULT:
         return XidVerdict.NOTHING
     if xid.after in REFUSED_AFTER or (xid.after is GpuAfter.UNKNOWN and xid.code in OPEN_AND_REFUSED):
