@@ -77,7 +77,35 @@ def test_a_hung_pair_is_evidence_too() -> None:
     hung = [PairResult("c", "d", None, "hung"), PairResult("a", "b", 48.0), PairResult("a", "c", 48.0)]
     record = of([*hung, PairResult("b", "d", None, "hung"), PairResult("a", "d", None, "hung")], floor=45.0)
     assert record.decision is Decision.FAIL
-    assert "failed (hung)" in record.reasons[0]
+    assert "by the other pairs it is d" in record.reasons[0]
+    assert any(reason.startswith("d: failed (hung)") for reason in record.reasons)
+
+
+def test_one_hung_pair_refuses_the_set_and_convicts_no_node() -> None:
+    record = of([PairResult("a", "b", None, "hung: the time limit ended it")], floor=40.0)
+    assert record.decision is Decision.FAIL
+    assert record.reasons[0].startswith("a - b: hung: the time limit ended it; that does not tell which")
+    assert [check.state for check in record.checks if check.name == "pairs"] == [CheckState.UNKNOWN] * 2
+
+
+def test_a_pair_that_hung_once_refuses_though_it_was_fast_again() -> None:
+    for bad in ("hung: the time limit ended it", "wrong: 3 elements of all_reduce"):
+        record = of([PairResult("a", "b", None, bad, 1), *FAST, PairResult("a", "b", 48.0, "", 1)], floor=40.0)
+        assert record.decision is Decision.FAIL
+        assert record.reasons[0].startswith("a - b, rail 1: ")
+
+
+def test_a_floor_does_not_switch_off_the_comparison_of_pairs_or_rails() -> None:
+    for rail in (None, 3):
+        slow = [PairResult(*pair, 25.0 if "d" in pair else 48.0, "", rail) for pair in ("ab", "cd", "ac", "bd")]
+        record = of(slow, floor=24.0)
+        assert record.decision is Decision.FAIL
+        assert record.reasons[0].startswith("d")
+
+
+def test_a_path_clearly_below_the_others_is_no_pass_above_the_floor() -> None:
+    slow = [PairResult("b", "d", 25.0), PairResult("a", "d", 25.0)]
+    assert of([*FAST, *slow], floor=24.0).decision is Decision.PROVISIONAL
 
 
 def test_links_that_came_up_after_time_outs_refuse_fast_pairs() -> None:

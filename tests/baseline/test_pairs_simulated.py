@@ -112,6 +112,55 @@ def test_without_a_floor_pairs_are_compared_with_each_other() -> None:
     assert any("compared with each other" in note for note in said.notes)
 
 
+def noisy(bad: Collection[str], loss: float, chance: random.Random) -> Callable[[str, str], float | None]:
+    return lambda one, two: HEALTHY * (1 - loss if {one, two} & set(bad) else 1) * chance.gauss(1.0, 0.008)
+
+
+@pytest.mark.parametrize(
+    ("count", "faulty", "loss"),
+    [(4, 1, 0.15), (4, 2, 0.2), (6, 2, 0.2), (8, 3, 0.3), (8, 4, 0.5), (10, 4, 0.5), (16, 6, 0.3)],
+)
+@pytest.mark.parametrize("floor", [None, HEALTHY * 0.1], ids=["no floor", "low floor"])
+def test_slow_nodes_are_never_all_good_without_a_floor(
+    count: int, faulty: int, loss: float, floor: float | None
+) -> None:
+    chance = random.Random(count * 100 + faulty)
+    nodes = names(count)
+    found = 0
+    for _ in range(200):
+        bad = set(chance.sample(nodes, faulty))
+        said, _ = play(nodes, noisy(bad, loss, chance), floor=floor)
+        assert set(said.of(NodeStanding.BAD)) <= bad
+        assert not said.all_good or (floor is not None and 2 * faulty >= count)
+        found += set(said.of(NodeStanding.BAD)) == bad
+    if 2 * faulty < count and floor is None:
+        assert found == 200
+
+
+@pytest.mark.parametrize("count", SIZES)
+@pytest.mark.parametrize("faulty", [0, 1, 2, 3])
+def test_without_a_floor_no_good_node_is_convicted_and_no_bad_one_hides(count: int, faulty: int) -> None:
+    chance = random.Random(count * 10 + faulty)
+    nodes = names(count)
+    for loss in (0.15, 0.3, 0.5):
+        for _ in range(10):
+            bad = set(chance.sample(nodes, min(faulty, count)))
+            said, _ = play(nodes, noisy(bad, loss, chance), floor=None)
+            assert set(said.of(NodeStanding.BAD)) <= bad
+            assert not (said.all_good and bad)
+            if 2 * len(bad) < count:
+                assert set(said.of(NodeStanding.BAD)) == bad
+            if not bad and count > 4:
+                assert said.all_good
+
+
+def test_two_trusted_nodes_say_without_a_floor_what_health_is() -> None:
+    said, _ = play(names(3), of_nodes({"n01"}), trusted=("n00", "n02"), floor=None)
+    assert said.of(NodeStanding.BAD) == ("n01",)
+    said, _ = play(names(3), of_nodes(()), trusted=("n00", "n02"), floor=None)
+    assert said.all_good
+
+
 def test_all_slow_is_not_all_bad() -> None:
     said, _ = play(names(6), lambda one, other: HEALTHY * 0.5)
     assert len(said.of(NodeStanding.UNDECIDED)) == 6

@@ -23,7 +23,7 @@ def test_a_weak_nic_of_one_node_is_a_rail_of_it() -> None:
     decoded = by_rail(NODES, results)
     assert [(fault.node, fault.rails, fault.whole) for fault in faults(decoded)] == [("c", (5,), False)]
     assert "c is slow on its rail 5: that GPU's NIC or cable" in as_text(decoded)
-    assert decoded[4].all_good
+    assert decoded[4].of(NodeStanding.GOOD) == NODES
 
 
 def test_a_node_slow_on_all_rails_is_the_node() -> None:
@@ -37,7 +37,41 @@ def test_a_hang_counts_against_both_and_is_shown() -> None:
     assert decoded[None].of(NodeStanding.UNDECIDED) == ("a", "b")
     text = as_text(decoded)
     assert "UNDECIDED a: failed (hung: did not end within 60 s) with b" in text
+    assert "HUNG a - b: hung: did not end within 60 s; that does not tell which of the two nodes" in text
+    assert decoded[None].bad
     assert "good: c, d" in text
+
+
+def test_a_floor_below_health_does_not_hide_a_node_that_is_slower_than_the_others() -> None:
+    slow = [PairResult(*pair, 25.0 if "d" in pair else 48.0) for pair in ("ab", "cd", "ac", "bd")]
+    decoded = by_rail(NODES, slow, floor=20.0)[None]
+    assert decoded.of(NodeStanding.BAD) == ("d",)
+    assert any("reach the floor and are clearly slower than the fastest (48 GB/s)" in note for note in decoded.notes)
+
+
+def test_measuring_suspects_again_does_not_move_the_reference() -> None:
+    first = [PairResult("a", "f", 38.4), PairResult("b", "e", 38.5), PairResult("c", "d", 48.0)]
+    again = [PairResult("a", "c", 38.3), PairResult("b", "d", 38.6), PairResult("e", "c", 48.1)]
+    again += [PairResult("f", "d", 47.9), PairResult("a", "d", 38.2), PairResult("b", "c", 38.4)]
+    assert by_rail("abcdef", first)[None].of(NodeStanding.UNDECIDED) == ("a", "b", "e", "f")
+    assert by_rail("abcdef", first + again)[None].of(NodeStanding.BAD) == ("a", "b")
+
+
+def test_one_fast_pair_of_many_convicts_nobody() -> None:
+    """Two nodes may have something between them that the others have not (NVLink over nodes)."""
+    pairs = [PairResult(one, two, 48.0) for one in "abcdef" for two in "abcdef" if one < two and one + two != "ab"]
+    decoded = by_rail("abcdef", [PairResult("a", "b", 400.0), *pairs])[None]
+    assert not decoded.of(NodeStanding.BAD)
+    assert not decoded.all_good
+    assert "which speed is the healthy one" in as_text({None: decoded})
+
+
+def test_few_nodes_that_are_all_alike_may_be_alike_bad() -> None:
+    alike = [PairResult("a", "b", 24.0), PairResult("b", "c", 24.1), PairResult("a", "c", 24.0)]
+    assert not by_rail("abc", alike)[None].all_good
+    assert "give --floor, or two --trusted nodes" in as_text(by_rail("abc", alike))
+    assert by_rail("abc", alike, floor=23.0)[None].all_good
+    assert by_rail("abc", alike, trusted=("a", "c"))[None].all_good
 
 
 def test_a_path_once_slow_is_to_be_measured_again() -> None:

@@ -48,9 +48,9 @@ def test_a_plan_goes_on_from_results(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("values", "status", "said"),
     [
-        ((350.0, 351.0, 349.0), 0, "good: a, b, c"),
+        ((350.0, 351.0, 349.0), 2, "good: a, b, c"),
         ((100.0, 350.0, 101.0), 1, "BAD a: 100 GB/s with b; 101 GB/s with c; "),
-        ((100.0, 100.0, 100.0), 0, "what slows all of them alike is not seen"),
+        ((100.0, 100.0, 100.0), 2, "what slows all of them alike is not seen"),
     ],
 )
 def test_results_of_before_are_judged(
@@ -60,6 +60,17 @@ def test_results_of_before_are_judged(
     known = lines(tmp_path / "r", *(PairResult(*pair, value) for pair, value in named))
     assert run("--nodes", "a,b,c", "--results", known) == status
     assert said in capsys.readouterr().out
+
+
+def test_all_alike_and_above_a_floor_is_good(tmp_path: Path) -> None:
+    known = lines(tmp_path / "r", PairResult("a", "b", 350.0), PairResult("b", "c", 351.0))
+    assert run("--nodes", "a,b,c", "--results", known, "--floor", "300") == 0
+
+
+def test_a_pair_that_hung_is_not_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hung = PairResult("a", "b", None, "hung: did not end within 300 s")
+    assert run("--nodes", "a,b", "--results", lines(tmp_path / "r", hung)) == 1
+    assert "HUNG a - b" in capsys.readouterr().out
 
 
 def test_of_two_nodes_it_cannot_be_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

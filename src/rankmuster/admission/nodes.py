@@ -1,7 +1,8 @@
 """Several nodes at once: their links came up without retries, and pairs or rails of them show no weak one.
 
 Single nodes are admitted by themselves before. What pairs say is evidence against a node only where proven partners
-accuse it (`baseline.pairs_decode`); a node that cannot be told apart from its partner is provisional, not refused.
+accuse it (`baseline.pairs_decode`); a node that cannot be told apart from its partner is provisional, not refused. A
+pair that hung or had wrong values refuses the set, whichever of its nodes it was.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from rankmuster.baseline.pairs import PairResult
 from rankmuster.baseline.pairs_decode import Decoded, NodeStanding
 from rankmuster.baseline.pairs_rails import by_rail
 from rankmuster.model.admission import AdmissionRecord, Check, CheckGroup, CheckState, Kinship
+from rankmuster.model.benchmark import RunState
 from rankmuster.report.admission_json import seal
 
 _STATES = {
@@ -22,6 +24,7 @@ _STATES = {
     NodeStanding.UNDECIDED: CheckState.UNKNOWN,
     NodeStanding.UNTESTED: CheckState.UNKNOWN,
 }
+_ENDS = {RunState.HUNG: CheckState.HUNG, RunState.WRONG: CheckState.FAIL}
 
 
 def admit_nodes(
@@ -34,9 +37,10 @@ def admit_nodes(
     trusted: Sequence[str] = (),
     log: Sequence[object] = (),
 ) -> AdmissionRecord:
-    """The sealed record. `floor`: GB/s that a pair must reach; without one pairs are compared with each other alone,
-    and what slows all of them alike is not seen: provisional. `nodes`: all that are to be admitted, those that no pair
-    names among them. `trusted`: known to be good from elsewhere. `log`: observations of NCCL's logs of all ranks."""
+    """The sealed record. `floor`: GB/s that a pair must reach, beside being as fast as the others; without one pairs
+    are compared with each other alone, and what slows all of them alike is not seen: provisional. `nodes`: all that
+    are to be admitted, those that no pair names among them. `trusted`: known to be good from elsewhere. `log`:
+    observations of NCCL's logs of all ranks."""
     named = list(dict.fromkeys([*nodes, *(node for result in results for node in (result.first, result.second))]))
     decoded = by_rail(named, results, floor=floor, trusted=trusted)
     checks = [*log_checks(log), *pair_checks(decoded)]
@@ -70,7 +74,8 @@ def admit_nodes(
 
 
 def pair_checks(decoded: Mapping[int | None, Decoded]) -> list[Check]:
-    """One check per node and rail that is not good, one for all that are, and one per path that was slow."""
+    """One check per node and rail that is not good, one for all that are, one per path that was slow, and one per pair
+    that hung or had wrong values."""
     checks = []
     for rail, one in decoded.items():
         where = "" if rail is None else f", rail {rail}"
@@ -85,6 +90,11 @@ def pair_checks(decoded: Mapping[int | None, Decoded]) -> list[Check]:
             advice = "admit it alone, then look at its NIC, cable and switch port" if bad else ""
             subject = f"{verdict.node}{where}"
             checks.append(_check("pairs", _STATES[verdict.standing], subject, verdict.reason, advice))
+        for end in one.ends:
+            result = end.result
+            subject = f"{result.first} - {result.second}{where}"
+            advice = "measure each of the two with other nodes, to find which it is"
+            checks.append(_check("pair-ended", _ENDS[result.ended], subject, end.reason, advice))
         for path in one.paths:
             state = CheckState.FAIL if path.certain else CheckState.UNKNOWN
             subject = f"{path.first} - {path.second}{where}"

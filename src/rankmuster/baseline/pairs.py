@@ -12,12 +12,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-TOLERANCE = 0.10
-"""A pair is slow below this share under the reference: at plateau sizes health spreads by 1 to 2 % (measured on H200s,
-docs/measured.md), and the losses that matter (a link of eight, half of a NIC) are 12 % and more."""
+from rankmuster.baseline.pairs_level import Pair, hidden, most_bad, reference_of, widening
+from rankmuster.model.benchmark import RunState
 
-REFERENCE_QUANTILE = 0.75
-"""The reference is the pairs' upper quartile: a median would be a slow pair's with three nodes of which one is bad."""
+TOLERANCE = 0.10
+"""A pair is slow this share under the reference: at plateau sizes health spreads by 1 to 2 % (measured on H200s,
+docs/measured.md), and the losses that matter (a link of eight, half of a NIC) are 12 % and more."""
 
 PROVEN_NEEDED = 2
 """Slow pairs with so many different proven partners convict a node: one alone may be the path between the two."""
@@ -46,42 +46,52 @@ class PairResult:
     rail: int | None = None
 
     @property
-    def pair(self) -> frozenset[str]:
+    def pair(self) -> Pair:
         """Both nodes: who was named first says nothing."""
         return frozenset((self.first, self.second))
+
+    @property
+    def ended(self) -> RunState:
+        """How it ended, by the first word of the reason; ERROR where that is none of the states."""
+        if self.busbw is not None:
+            return RunState.COMPLETE
+        word = self.reason.partition(":")[0].strip().lower()
+        return next((state for state in RunState if state.value == word), RunState.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """`reference`: GB/s that pairs were compared with, None where there was none; `floor`: whether it was given."""
+    """`reference`: GB/s of the fastest pairs, None where no pair had a value. `floor`: GB/s, None where none was
+    given."""
 
     result: PairResult
     state: PairState
     reference: float | None
-    floor: bool
+    floor: float | None
+
+    @property
+    def absolute(self) -> bool:
+        """Whether it is bad by itself (no value, or below the floor), and not beside other pairs alone."""
+        if self.result.busbw is None:
+            return True
+        return self.floor is not None and self.result.busbw < self.floor
 
 
 def judged(
     results: Sequence[PairResult], *, floor: float | None = None, tolerance: float = TOLERANCE
 ) -> tuple[Judged, ...]:
-    """Fast or slow, of results of one rail. `floor`: GB/s that a pair must reach, from a history or the hardware;
-    without one pairs are compared with each other, which sees nothing where all are alike."""
-    values = sorted(result.busbw for result in results if result.busbw is not None)
-    if floor is not None:
-        reference: float | None = floor
-        limit = floor
-    elif values:
-        reference = values[-(-int(REFERENCE_QUANTILE * 100) * len(values) // 100) - 1]
-        limit = reference * (1 - tolerance)
-    else:
-        reference, limit = None, 0.0
+    """Fast or slow, of results of one rail. `floor`: GB/s that a pair must reach, from a history or the hardware.
+    With and without it a pair is also slow when it is more than the tolerance under the fastest pairs
+    (`pairs_level.reference_of`): a floor says what is too little anywhere, not what these nodes can do."""
+    reference = reference_of([result.busbw for result in results if result.busbw is not None], tolerance)
+    limit = max(floor or 0.0, 0.0 if reference is None else reference * (1 - tolerance))
     found = []
     for result in results:
         if result.busbw is None:
             state = PairState.FAILED
         else:
             state = PairState.FAST if result.busbw >= limit else PairState.SLOW
-        found.append(Judged(result, state, reference, floor is not None))
+        found.append(Judged(result, state, reference, floor))
     return tuple(found)
 
 
@@ -89,6 +99,23 @@ def proven(results: Sequence[Judged], trusted: Collection[str] = ()) -> frozense
     """Nodes of fast pairs, and those that are known to be good from elsewhere."""
     fast = {node for one in results if one.state is PairState.FAST for node in one.result.pair}
     return frozenset(fast | set(trusted))
+
+
+def fast_pairs(results: Sequence[Judged]) -> frozenset[Pair]:
+    """Pairs that were fast at least once."""
+    return frozenset(one.result.pair for one in results if one.state is PairState.FAST)
+
+
+def level_known(nodes: Sequence[str], results: Sequence[Judged], trusted: Collection[str] = ()) -> bool:
+    """Whether the fastest pairs are known to be healthy ones: by a floor that they reach, as a pair of two nodes known
+    to be good, or because more nodes than are reckoned with would have to be bad for each of them to have a bad one."""
+    fast = fast_pairs(results)
+    if any(one.floor is not None for one in results) or any(pair <= set(trusted) for pair in fast):
+        return True
+    good = proven(results, trusted)
+    times = _times(results)
+    bad = sum(_settled(node, times, good) for node in nodes if node not in good)
+    return bad + hidden(fast, nodes) > most_bad(len(nodes))
 
 
 def tournament(nodes: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], ...]:
@@ -111,11 +138,10 @@ def next_round(
 
     `rounds`: of the tournament that are played in any case: 1 finds nodes; n - 1 measures every path once. Then only
     nodes in doubt are paired: with proven ones, which tell most, or with each other; and a slow path between two proven
-    nodes is measured again.
+    nodes is measured again. Last, where nothing says that the fastest pairs are healthy, a few more of the fast nodes
+    meet each other, so that bad ones cannot hide as the partners of all (`level_known`).
     """
-    times: dict[frozenset[str], list[PairState]] = {}
-    for result in results:
-        times.setdefault(result.result.pair, []).append(result.state)
+    times = _times(results)
     for played in tournament(nodes)[:rounds]:
         missing = tuple(pair for pair in played if frozenset(pair) not in times)
         if missing:
@@ -139,10 +165,20 @@ def next_round(
         if again and pair <= good and all(node in free for node in pair):
             one, other = sorted(pair, key=list(nodes).index)
             take(one, other)
+    if not chosen and not level_known(nodes, results, trusted):
+        known = tuple(node for node in nodes if node in trusted)
+        return widening((), times, known)[:1] or widening(fast_pairs(results), times, [n for n in nodes if n in good])
     return tuple(chosen)
 
 
-def accusers(node: str, times: dict[frozenset[str], list[PairState]], good: Collection[str]) -> list[str]:
+def _times(results: Sequence[Judged]) -> dict[Pair, list[PairState]]:
+    times: dict[Pair, list[PairState]] = {}
+    for result in results:
+        times.setdefault(result.result.pair, []).append(result.state)
+    return times
+
+
+def accusers(node: str, times: dict[Pair, list[PairState]], good: Collection[str]) -> list[str]:
     """Proven nodes that the node was never fast with."""
     found = []
     for pair, states in times.items():
@@ -151,13 +187,11 @@ def accusers(node: str, times: dict[frozenset[str], list[PairState]], good: Coll
     return found
 
 
-def _settled(node: str, times: dict[frozenset[str], list[PairState]], good: Collection[str]) -> bool:
+def _settled(node: str, times: dict[Pair, list[PairState]], good: Collection[str]) -> bool:
     return len(accusers(node, times, good)) >= PROVEN_NEEDED
 
 
-def _partner(
-    node: str, free: Sequence[str], times: dict[frozenset[str], list[PairState]], good: Collection[str]
-) -> str | None:
+def _partner(node: str, free: Sequence[str], times: dict[Pair, list[PairState]], good: Collection[str]) -> str | None:
     """A proven node that it has not met; none in sight, another in doubt that it has not met."""
     unmet = [other for other in free if frozenset((node, other)) not in times]
     return next((other for other in unmet if other in good), None) or next(
@@ -165,6 +199,6 @@ def _partner(
     )
 
 
-def _could_be_proven(node: str, times: dict[frozenset[str], list[PairState]], good: Collection[str]) -> bool:
+def _could_be_proven(node: str, times: dict[Pair, list[PairState]], good: Collection[str]) -> bool:
     """Whether a proven node that it has not met exists at all, though it may be taken in this round."""
     return any(other != node and frozenset((node, other)) not in times for other in good)

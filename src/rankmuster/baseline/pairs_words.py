@@ -34,6 +34,9 @@ def _rail(one: Decoded, indent: str) -> list[str]:
         for verdict in one.nodes
         if verdict.standing is standing
     ]
+    for end in one.ends:
+        result = end.result
+        lines.append(f"{indent}{result.ended.value.upper()} {result.first} - {result.second}: {end.reason}")
     for path in one.paths:
         word = "BAD PATH" if path.certain else "DOUBTFUL PATH"
         lines.append(f"{indent}{word} {path.first} - {path.second}: {path.reason}")
@@ -41,4 +44,6 @@ def _rail(one: Decoded, indent: str) -> list[str]:
     if good:
         shown = ", ".join(good[:_MOST_GOOD]) + (f" and {len(good) - _MOST_GOOD} more" if len(good) > _MOST_GOOD else "")
         lines.append(f"{indent}good: {shown}")
+    if one.open:
+        lines.append(f"{indent}UNDECIDED as a whole: {one.open}")
     return lines + [f"{indent}note: {note}" for note in one.notes]

@@ -42,7 +42,8 @@ TIME_LIMIT_SECONDS = 300.0
 
 
 class PairsStatus(IntEnum):
-    """0 every node is good; 1 a node or a path is bad; 2 it cannot be told of some; 3 nothing was measured."""
+    """0 every node is good; 1 a node or a path is bad, or a pair hung or had wrong values; 2 it cannot be told of some;
+    3 nothing was measured."""
 
     GOOD = 0
     BAD = 1
@@ -85,7 +86,7 @@ def pairs(
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option("--tolerance", metavar="PART", min=0.001, max=0.9, help="Below the best pairs by so much: slow."),
+        typer.Option("--tolerance", metavar="PART", min=0.001, max=0.999, help="Below the best pairs by so much: slow."),
     ] = None,
     trusted: Annotated[
         str, typer.Option("--trusted", metavar="A,B", help="Nodes that are known to be good from elsewhere.")
@@ -115,8 +116,8 @@ def pairs(
     All GPUs of two nodes together are bound by NVLink and hide a weak NIC: one GPU per node is the default, and --rails
     or --rail measure each GPU with its own NIC. Of two nodes it cannot be told which one is slow: give three or more.
 
-    Exit status: 0 every node is good, 1 a node or a path between two is bad, 2 it cannot be told of some (the text says
-    what would tell), 3 nothing could be measured, or bad usage.
+    Exit status: 0 every node is good, 1 a node or a path between two is bad, or a pair hung or had wrong values, 2 it
+    cannot be told of some (the text says what would tell), 3 nothing could be measured, or bad usage.
     """
     names = names_of(nodes, "--nodes")
     known_good = names_of(trusted, "--trusted") if trusted else ()
@@ -174,9 +175,7 @@ def pairs(
         decoded = by_rail(names, known, floor=floor, tolerance=rules.tolerance, trusted=known_good)
         text = as_text(decoded)
     deliver(text, output)
-    from rankmuster.baseline.pairs_decode import NodeStanding
-
-    if any(one.of(NodeStanding.BAD) or any(path.certain for path in one.paths) for one in decoded.values()):
+    if any(one.bad for one in decoded.values()):
         return PairsStatus.BAD
     return PairsStatus.GOOD if all(one.all_good for one in decoded.values()) else PairsStatus.UNDECIDED
 
