@@ -56,6 +56,14 @@ def test_many_that_slow_together_under_one_fingerprint_are_systematic_without_a_
     assert "no part of their fingerprints separates them" in found.statement
 
 
+@pytest.mark.parametrize("spell", [(5, 10), (8, 16), (10, 20), (6, 20)])
+def test_many_at_their_level_again_are_no_systematic_drift(spell: tuple[int, int]) -> None:
+    made = fleet(30, speed=lambda node, day: 0.9 if node < 10 and spell[0] <= day < spell[1] else 1.0)
+    report = examine(made)
+    assert report.findings == ()
+    assert not report.stop_rollout
+
+
 def test_nodes_that_slow_weeks_apart_are_single_nodes() -> None:
     report = examine(fleet(60, speed=lambda node, day: 0.9 if node < 3 and day >= 8 + 6 * node else 1.0))
     found = [one for one in report.findings if one.kind is DriftKind.BANDWIDTH]

@@ -68,6 +68,50 @@ def test_a_node_that_came_back_from_a_bad_week_has_not_drifted() -> None:
     assert losses(report) == []
 
 
+@pytest.mark.parametrize("spell", [(5, 10), (8, 16), (10, 20), (6, 20), (2, 25), (15, 27), (20, 28)])
+@pytest.mark.parametrize("since", [None, 9, 22])
+def test_a_node_at_its_level_again_has_not_drifted_however_long_it_was_slow(
+    spell: tuple[int, int], since: int | None
+) -> None:
+    made = fleet(20, speed=lambda node, day: 0.9 if node == 5 and spell[0] <= day < spell[1] else 1.0)
+    asked = DriftSettings(since=None if since is None else START + since * DAY)
+    assert losses(examine(made, asked)) == []
+
+
+def test_a_node_that_came_half_the_way_back_is_still_slow() -> None:
+    made = fleet(20, speed=lambda node, day: 1.0 if node != 5 or day < 20 else 0.85 if day < 25 else 0.93)
+    (found,) = losses(examine(made))
+    assert found.size is not None
+    assert found.size < -0.05
+
+
+def test_a_node_that_gets_faster_than_it_ever_was_is_found() -> None:
+    (found,) = losses(examine(fleet(20, speed=lambda node, day: 1.1 if node == 5 and day >= 15 else 1.0)))
+    assert found.nodes == ("h-0005",)
+    assert found.size is not None
+    assert found.size > 0.07
+
+
+def test_a_node_that_is_slow_again_after_a_repair_has_drifted() -> None:
+    made = fleet(20, speed=lambda node, day: 0.9 if node == 5 and not 5 <= day < 20 else 1.0)
+    (found,) = losses(examine(made))
+    assert found.nodes == ("h-0005",)
+    assert found.size is not None
+    assert found.size < 0
+
+
+def test_ranks_that_are_together_again_have_not_drifted_apart() -> None:
+    made = Made()
+    for node in range(10):
+        for day in range(30):
+            made.run(f"h-{node}", "class-580.1", day, spread=12.0 if node == 4 and 11 <= day < 25 else 1.5)
+    nodes = tuple(
+        NodePast(f"h-{node}", f"node-h-{node}", (fingerprint(f"h-{node}"), fingerprint(f"h-{node}", day=30)))
+        for node in range(10)
+    )
+    assert examine(Fleet(nodes, made.histories(), START + 30 * DAY)).findings == ()
+
+
 def test_a_drift_from_before_the_asked_time_is_not_told_again() -> None:
     made = fleet(20, speed=lambda node, day: 0.9 if node == 3 and day >= 10 else 1.0)
     assert len(losses(examine(made))) == 1

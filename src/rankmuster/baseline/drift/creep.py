@@ -9,7 +9,8 @@ import numpy as np
 from rankmuster.baseline.drift.lanes import Lane, Runs, relative
 from rankmuster.baseline.drift.loss import WEEK, Loss, Shape
 from rankmuster.baseline.drift.noise import robust_sd
-from rankmuster.baseline.drift.settings import DriftSettings
+from rankmuster.baseline.drift.returned import is_back, was_at
+from rankmuster.baseline.drift.settings import LEAST_RUNS_BEFORE, DriftSettings
 from rankmuster.baseline.node_series import RULES
 from rankmuster.baseline.student import upper_tail
 from rankmuster.baseline.thresholds import OUTLIER_SPREADS, TAIL_DOF
@@ -18,6 +19,9 @@ from rankmuster.model.history import Ints
 
 CREEP_RUNS = 10
 """Runs from which on a steady slope can be told from a step."""
+
+EARLY = 3
+"""Of how many parts of a slope the first is early: what creeps has never been there where it has come to."""
 
 PRIOR_SHARE = 0.7
 """Of the spread of runs that is assumed, where a few of them agree better than that by chance."""
@@ -29,13 +33,13 @@ def creeping(runs: Runs, rows: Ints, lane: Lane, share: float, settings: DriftSe
     Least squares, since what creeps has no sudden part; runs far off the line are drawn in to it. Student's t with the
     degrees of freedom that all statistics here count to at most.
     """
-    rows = rows[(runs.class_[rows] == runs.class_[rows[-1]]) & np.isfinite(runs.level[lane][rows])]
+    rows = every = rows[(runs.class_[rows] == runs.class_[rows[-1]]) & np.isfinite(runs.level[lane][rows])]
     if settings.since is not None:
         rows = rows[runs.time[rows] >= settings.since]
     if len(rows) < CREEP_RUNS or runs.time[rows[-1]] <= runs.time[rows[0]]:
         return []
     x = (runs.time[rows] - runs.time[rows[0]]) / WEEK
-    y = runs.level[lane][rows]
+    level = y = runs.level[lane][rows]
     for _ in range(2):
         slope, start = np.polyfit(x, y, 1)
         rest = y - start - slope * x
@@ -46,6 +50,13 @@ def creeping(runs: Runs, rows: Ints, lane: Lane, share: float, settings: DriftSe
     change = relative(float(slope) * float(x[-1]))
     p_value = 2 * upper_tail(abs(float(slope)) / error, min(float(len(rows) - 2), TAIL_DOF))
     if p_value > share or abs(change) < settings.least_change[lane.regime]:
+        return []
+    total = float(slope) * float(x[-1])
+    early = runs.level[lane][every[: len(every) - len(rows) + len(rows) // EARLY]]
+    usual = float(np.median(level[: len(rows) // EARLY]))
+    newest = float(np.median(level[-LEAST_RUNS_BEFORE:]))
+    near = min(math.log1p(settings.least_change[lane.regime]), total / EARLY)
+    if is_back(level, usual, total) or (total > 0 and was_at(early, newest - near)):
         return []
     name, class_hash = runs.nodes[runs.node[rows[0]]], runs.classes[runs.class_[rows[0]]]
     middle = len(rows) // 2

@@ -18,6 +18,9 @@ RISE_BY_NOISE = 6.0
 """Standard errors of a rise. Spreads between ranks are skewed to the right, so a normal tail is too thin for them; in
 simulation (docs/drift.md) 6 keeps false alarms below those of the bandwidth."""
 
+SHOWN = 3
+"""Newest runs that have to show a rise by their median: ranks that are together again have not drifted apart."""
+
 LEAST_NOISE = 1.0
 """Percentage points. Below it the clock's own resolution shows."""
 
@@ -64,6 +67,8 @@ def _rise(runs: Runs, node: str, lane: Lane, rows: np.ndarray, settings: DriftSe
         noise = max(LEAST_NOISE, robust_sd(old))
         before, after = float(np.median(old)), float(np.median(new))
         z = (after - before) / (noise * np.sqrt(1 / len(old) + 1 / len(new)))
+        if float(np.median(new[-SHOWN:])) - before < (after - before) / 2:
+            continue  # apart for a while, and together again
         if after - before >= settings.least_spread and z >= RISE_BY_NOISE and (best is None or z > best[0]):
             first = len(values) - newest
             classes = tuple(runs.classes[runs.class_[rows[row]]] for row in (first - 1, first))

@@ -14,6 +14,7 @@ from rankmuster.baseline.drift.lanes import Lane, Runs, relative
 from rankmuster.baseline.drift.lineage import Lineages
 from rankmuster.baseline.drift.loss import WEEK, Loss, Shape
 from rankmuster.baseline.drift.noise import robust_sd
+from rankmuster.baseline.drift.returned import NEAR_EDGE, is_back, rose_home
 from rankmuster.baseline.drift.settings import LEAST_RUNS_AFTER, LEAST_RUNS_BEFORE, DriftSettings
 from rankmuster.baseline.node_series import RULES as NODE_RULES
 from rankmuster.baseline.node_series import NodeStep, node_series
@@ -31,9 +32,6 @@ counts is decided here, by what the change has come to."""
 
 WORTH_A_LOOK = 4.0
 """Standard errors of the difference of means from which on the exact search is made; that needs six or more."""
-
-NEAR_RUNS = 3
-"""Runs by which the place of a step is uncertain: one so near a change of class is at it."""
 
 
 def losses(
@@ -84,9 +82,12 @@ def _loss(runs: Runs, rows: Ints, step: NodeStep, share: float, settings: DriftS
         return None
     classes = (runs.classes[runs.class_[rows[first - 1]]], runs.classes[runs.class_[rows[first]]])
     # against all that was before: a node that came back from a bad week has not drifted
-    moved, slope = float(np.median(level[first:]) - np.median(level[:first])), None
+    usual = float(np.median(level[:first]))
+    moved, slope = float(np.median(level[first:])) - usual, None
     change = relative(moved)
-    if change * step.change <= 0 or _showing(level[first:] - np.median(level[:first]), moved) < LEAST_RUNS_AFTER:
+    if change * step.change <= 0 or _showing(level[first:] - usual, moved) < LEAST_RUNS_AFTER:
+        return None
+    if is_back(level, usual, moved) or (moved > 0 and rose_home(level, first, settings.least_change[lane.regime])):
         return None
     if classes[0] == classes[1]:
         slope = slope_rather_than_step(time, level, first)
@@ -134,7 +135,7 @@ def _a_mode(runs: Runs, lane: Lane, rows: Ints, first: int, share: float) -> boo
 
 
 def _at_change(classes: Ints, first: int) -> int:
-    """The run of the nearest change of class within `NEAR_RUNS`, else `first`."""
+    """The run of the nearest change of class within `NEAR_EDGE`, else `first`."""
     edges = np.flatnonzero(np.diff(classes)) + 1
-    near = edges[np.abs(edges - first) <= NEAR_RUNS]
+    near = edges[np.abs(edges - first) <= NEAR_EDGE]
     return first if not len(near) else int(near[np.argmin(np.abs(near - first))])
