@@ -141,7 +141,7 @@ def test_a_refused_node_leaves_the_baseline_as_it_was(tmp_path: Path) -> None:
             history.put_many(outcome.runs)
         class_hash = taken().fingerprint.class_hash
         assert isinstance(class_hash, str)
-        known = history.class_history(class_hash, series_key(PROFILE, "nccl-tests"))
+        known = history.class_history(class_hash, series_key(PROFILE, "nccl-tests", 4))
         assert known.total == len(HEALTHY)
         assert known.kept_out == {"refused": 1}, "the same run once, however often it was brought"
         assert admission([run_of("nt_ar_1.txt")], StorePast(history)).record.decision is Decision.PASS

@@ -9,6 +9,7 @@ import pytest
 
 from rankmuster.bench.record import NoHistory, history_run, rank_spread_percent, record_of
 from rankmuster.model.benchmark import (
+    BenchmarkRank,
     BenchmarkRun,
     Cell,
     Measurement,
@@ -23,6 +24,7 @@ from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.unknown import Unknown
 
 PROFILE = Profile("p", "", (Step(Operation.ALL_REDUCE, (1024,)),))
+RANKS = tuple(BenchmarkRank(rank, "node01", None, rank, None, "H200") for rank in range(2))
 CELL = Cell(Operation.ALL_REDUCE, 1024, "float")
 
 
@@ -42,7 +44,7 @@ def measurement(time: float, **changes: Any) -> Measurement:
 
 
 def run(*measurements: Measurement, **changes: Any) -> BenchmarkRun:
-    made = BenchmarkRun("x", "nccl-tests", None, None, 100.0, RunState.COMPLETE, "", (), measurements)
+    made = BenchmarkRun("x", "nccl-tests", None, None, 100.0, RunState.COMPLETE, "", RANKS, measurements)
     return replace(made, **changes)
 
 
@@ -59,7 +61,7 @@ def test_the_same_run_is_the_same_record_and_another_one_is_not() -> None:
 def test_what_it_is_kept_under() -> None:
     found = history_run(run(measurement(10.0)), fingerprint(), PROFILE)
     assert (found.class_hash, found.kin_hash, found.node_hash, found.host) == ("c", "k", "n", "node01")
-    assert found.profile == series_key(PROFILE, found.tool)
+    assert found.profile == series_key(PROFILE, found.tool, 2)
     assert found.settings == (("NCCL_ALGO", "Ring"), ("acs", "unknown: no root"))
 
 
@@ -68,6 +70,19 @@ def test_what_another_tool_measured_is_kept_apart() -> None:
     other = history_run(run(measurement(10.0), tool="built-in"), fingerprint(), PROFILE)
     assert one.class_hash == other.class_hash
     assert one.profile != other.profile
+
+
+def test_what_another_number_of_gpus_measured_is_kept_apart() -> None:
+    two = history_run(run(measurement(10.0)), fingerprint(), PROFILE)
+    one = history_run(run(measurement(10.0), ranks=RANKS[:1]), fingerprint(), PROFILE)
+    assert two.profile == f"{PROFILE.key}/nccl-tests/2"
+    assert one.profile == f"{PROFILE.key}/nccl-tests/1"
+
+
+def test_results_of_nobody_knows_how_many_gpus_are_kept_nowhere() -> None:
+    with pytest.raises(NoHistory, match="how many GPUs"):
+        history_run(run(measurement(10.0), ranks=()), fingerprint(), PROFILE)
+    assert history_run(run(ranks=(), state=RunState.ERROR), fingerprint(), PROFILE).state is RunState.ERROR
 
 
 @pytest.mark.parametrize("part", ["class_hash", "kin_hash", "node_hash"])

@@ -76,7 +76,7 @@ def test_the_answer_and_its_runs_are_kept_and_a_refused_one_stays_apart(node: li
         assert sorted(one.decision for one in kept) == ["fail", "pass"]
         class_hash = taken().fingerprint.class_hash
         assert isinstance(class_hash, str)
-        known = history.class_history(class_hash, series_key(PROFILE, "nccl-tests"))
+        known = history.class_history(class_hash, series_key(PROFILE, "nccl-tests", 4))
         assert known.total == len(HEALTHY) + 1
         assert known.kept_out == {"contended": 1}
         assert history.fingerprint_of("node7") is not None
@@ -90,7 +90,7 @@ def test_the_same_file_brought_twice_is_one_run_of_the_baseline(node: list[str],
     with History.open(str(tmp_path / "history.db")) as history:
         class_hash = taken().fingerprint.class_hash
         assert isinstance(class_hash, str)
-        assert history.class_history(class_hash, series_key(PROFILE, "nccl-tests")).total == len(HEALTHY) + 1
+        assert history.class_history(class_hash, series_key(PROFILE, "nccl-tests", 4)).total == len(HEALTHY) + 1
 
 
 def test_no_store_keeps_nothing(node: list[str], tmp_path: Path) -> None:

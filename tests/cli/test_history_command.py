@@ -15,7 +15,7 @@ from rankmuster.cli.history import app
 from rankmuster.cli.history_named import moment
 from rankmuster.cli.status import CommandError, ExitStatus
 from rankmuster.evidence.fingerprint_file import read_fingerprint
-from rankmuster.model.benchmark import BenchmarkRun, Measurement, RunState
+from rankmuster.model.benchmark import BenchmarkRank, BenchmarkRun, Measurement, RunState
 from rankmuster.report.benchmark_json import as_json
 from rankmuster.report.fingerprint_yaml import as_yaml
 
@@ -165,8 +165,8 @@ def measured(tmp_path: Path) -> tuple[Path, Path]:
         started_at=START,
         state=RunState.COMPLETE,
         reason="",
-        ranks=(),
-        measurements=tuple(Measurement(cell, 10.0, 400.0, 350.0, 0) for cell in CELLS),
+        ranks=tuple(BenchmarkRank(rank, "node-a", None, rank, None, None) for rank in range(8)),
+        measurements=tuple(Measurement(cell, cell.size_bytes / 4e5, 400.0, 700.0, 0) for cell in CELLS),
     )
     hung = replace(good, started_at=START + 1, state=RunState.HUNG, reason="time limit of 60 s", measurements=())
     (tmp_path / "runs.json").write_text(as_json(good) + as_json(hung))

@@ -59,7 +59,11 @@ def compare(
     tools = {run.tool for run in runs}
     if len(tools) > 1:
         raise ValueError(f"runs of {' and '.join(sorted(tools))} together: results of two tools have no common history")
-    profile, why = series_key(plan.profile, *tools), []
+    used = {run.members for run in runs}
+    if len(used) != 1 or 0 in used:
+        return _by_limits(runs, plan, floor, ["no history applies: the runs do not say the same number of GPUs"])
+    profile = series_key(plan.profile, tools.pop(), used.pop())
+    why: list[str] = []
     own = fingerprint.class_hash
     if isinstance(own, Unknown):
         why.append(f"no history applies: the node's class is not known ({own.reason})")
@@ -81,6 +85,10 @@ def compare(
             judged = judge(runs, history, settings=plan.judging, floor=floor) if history is not None else ()
             if _says_something(judged):
                 return Compared(judged, Kinship.KIN, candidate.class_hash, history, candidate.settings, tuple(why))
+    return _by_limits(runs, plan, floor, why)
+
+
+def _by_limits(runs: Sequence[BenchmarkRun], plan: Plan, floor: FloorInput | None, why: Sequence[str]) -> Compared:
     judged = judge(runs, None, settings=plan.judging, floor=floor)
     floors = any(judgement.floor for judgement in judged)
     return Compared(judged, Kinship.FLOOR if floors else Kinship.NONE, None, None, {}, tuple(why))

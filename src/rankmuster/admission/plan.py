@@ -30,13 +30,17 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`runs`: fresh processes at first; `retests`: more of them while a regime is borderline, at most."""
+    """`runs`: fresh processes at first; `retests`: more of them while a regime is borderline, at most.
+
+    `gpus`: on how many of the node's GPUs, where that was asked for; None for the profile's or all.
+    """
 
     profile: Profile
     runs: int = 1
     retests: int = 2
     judging: JudgeSettings = field(default_factory=JudgeSettings)
     settings: Mapping[str, str] = field(default_factory=dict)
+    gpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

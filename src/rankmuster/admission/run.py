@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from rankmuster.admission.belongs import SAME_NODE, SAME_VERSIONS, belonging_checks
 from rankmuster.admission.checks import node_checks
 from rankmuster.admission.compare import Compared, compare, differing_settings
 from rankmuster.admission.contention import contended, contention_check
@@ -28,6 +29,9 @@ from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.judgement import Standing
 from rankmuster.model.unknown import Unknown
 from rankmuster.report.admission_json import seal
+
+_OTHER = (SAME_NODE, SAME_VERSIONS, "same-settings")
+"""Checks whose error means that something else was measured than the fingerprint names."""
 
 JUDGED = (RunState.COMPLETE,)
 """Other runs are kept in the record and judged by nobody."""
@@ -62,6 +66,7 @@ def admit(plan: Plan, sources: Sources) -> Outcome:
     facts = sources.facts()
     checks = node_checks(before, after, facts, measured.runs)
     checks.append(unchanged_check(before.fingerprint, after.fingerprint))
+    checks += belonging_checks(measured.runs, after, plan)
     checks += [check for run in measured.runs[:1] if (check := same_settings_check(run, after.fingerprint))]
     compared = _believed(measured, checks)
     foreign = contended(measured.runs, facts.load, compared.history)
@@ -114,7 +119,7 @@ def _once(plan: Plan, sources: Sources, measured: _Measured) -> None:
 def _believed(measured: _Measured, checks: Sequence[Check]) -> Compared:
     """No judgement where what was measured is not what the fingerprint names."""
     compared = measured.compared
-    changed = any(check.state is CheckState.ERROR and check.name in ("same-node", "same-settings") for check in checks)
+    changed = any(check.state is CheckState.ERROR and check.name in _OTHER for check in checks)
     if compared is None or changed:
         return Compared((), Kinship.NONE)
     return compared

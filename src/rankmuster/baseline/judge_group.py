@@ -166,15 +166,16 @@ def _cells(
         reference, own = references[at], limits[at]
         score = -log(time_us)
         center = reference.modes.nearest(score) + reference.spread.center
+        work = float(np.nanmedian(found.busbw[:, index] * found.time_us[:, index]))
         slowest = reference.modes.centers[0] + reference.spread.center
         limit = slowest - (own.retest if decided else own.refuse)
         cells.append(
             CellJudgement(
                 cell=cell,
                 unit=_unit(latency),
-                value=_shown(score, reference, latency),
-                center=_shown(center, reference, latency),
-                limit=_shown(limit, reference, latency),
+                value=_shown(score, work, latency),
+                center=_shown(center, work, latency),
+                limit=_shown(limit, work, latency),
                 ratio=exp(score - center),
                 samples=reference.spread.runs,
             )
@@ -186,6 +187,6 @@ def _unit(latency: bool) -> str:
     return "us" if latency else "GB/s"
 
 
-def _shown(score: float, reference: CellReference, latency: bool) -> float:
-    """A score as microseconds, or as busbw by the class's own work per operation."""
-    return exp(-score) if latency else reference.work * exp(score)
+def _shown(score: float, work: float, latency: bool) -> float:
+    """A score as microseconds, or as bus bandwidth. `work`: busbw x time as the node's own tool has them."""
+    return exp(-score) if latency else work * exp(score)

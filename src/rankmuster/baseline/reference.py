@@ -27,7 +27,7 @@ LEVEL_SIZES_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellReference:
-    """One size. `modes`: centres as scores; `spread`: of runs around their mode. `work`: busbw x time, constant.
+    """One size. `modes`: centres as scores; `spread`: of runs around their mode.
 
     `unseen`: how much slower a healthy mode may be that the history is too young to have seen, as a logarithm.
     """
@@ -35,7 +35,6 @@ class CellReference:
     cell: Cell
     modes: Modes
     spread: Distribution
-    work: float
     unseen: float
 
 
@@ -84,18 +83,15 @@ class ClassReference:
         limits = self.settings.regimes[group.regime]
         rows = self._rows(group, cells)
         score = np.full((len(rows), len(cells)), np.nan)
-        work = np.full(len(cells), np.nan)
         for column, cell in enumerate(cells):
             known = self.history.cells[cell]
             usable = (known.time_us > 0) & np.isfinite(known.time_us)
             score[known.run[usable], column] = -np.log(known.time_us[usable])
-            if usable.any():
-                work[column] = float(np.median(known.busbw[usable] * known.time_us[usable]))
         score = score[rows]
         enough = np.isfinite(score).sum(axis=0) >= self.settings.runs_min
         if not enough.any():
             return None
-        score, work, node = score[:, enough], work[enough], self._node[rows]
+        score, node = score[:, enough], self._node[rows]
         found: dict[Cell, CellReference] = {}
         away = np.full(score.shape, np.nan)
         for column, cell in enumerate(cell for cell, use in zip(cells, enough, strict=True) if use):
@@ -105,7 +101,7 @@ class ClassReference:
             spread = _distribution(distance[have], node[have], limits)
             young = limits.modes and len(modes.centers) == 1 and spread.runs < MODES_SEEN
             unseen = UNSEEN_MODE if young else 0.0
-            found[cell] = CellReference(cell, modes, spread, float(work[column]), unseen)
+            found[cell] = CellReference(cell, modes, spread, unseen)
         level = level_over_sizes(away)
         have = np.isfinite(level)
         if have.sum() < self.settings.runs_min:

@@ -36,6 +36,11 @@ def history_run(
                 "no class to keep this run in; take the fingerprint where the missing part can be read"
             )
         known[name] = value
+    if run.measurements and not run.members:
+        raise NoHistory(
+            f"nobody says how many GPUs {run.source} is of (its list of ranks is missing), and results of another "
+            "number of them are no baseline; give the tool's whole output"
+        )
     started = run.started_at if run.started_at is not None else started_at
     if started is None or not math.isfinite(started):
         raise NoHistory(f"nobody says when {run.source} was measured: nccl-tests writes local time or none; say it")
@@ -49,7 +54,7 @@ def history_run(
         record="",
         **known,
         host=fingerprint.host,
-        profile=series_key(profile, run.tool),
+        profile=series_key(profile, run.tool, run.members),
         tool=run.tool,
         started_at=started,
         state=run.state,

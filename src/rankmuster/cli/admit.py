@@ -129,7 +129,7 @@ def admit(
     profile = profile_of(profile_name)
     with opened_history(history, store) as opened:
         if files:
-            plan, sources = recorded(files, host, kernel_log, profile, given, opened)
+            plan, sources = recorded(files, host, kernel_log, profile, given, opened, gpus)
         else:
             asked = Asked(
                 tool, gpus, given, runs, retests, limit, folder, python, image, keep_folder, kernel_log, dcgm_level

@@ -101,7 +101,7 @@ def live(profile: Profile, asked: Asked, opened: History | None) -> tuple[Plan, 
     what = Live(how, profile.key, asked.kernel_log, asked.dcgm_level, asked.image, asked.python)
     past = _past(opened)
     with doing("looking at the node's ports"):
-        plan = Plan(profile, runs=asked.runs, retests=asked.retests, settings=asked.given)
+        plan = Plan(profile, runs=asked.runs, retests=asked.retests, settings=asked.given, gpus=asked.gpus)
         return plan, live_sources(what, past)
 
 
@@ -112,6 +112,7 @@ def recorded(
     profile: Profile,
     given: dict[str, str],
     opened: History | None,
+    gpus: int | None = None,
 ) -> tuple[Plan, Sources]:
     """What was recorded of a node."""
     with doing("loading the program"):
@@ -128,7 +129,7 @@ def recorded(
             raise CommandError(str(error)) from error
         for note in found.notes[:8]:
             say(f"rankmuster: {note}")
-        plan = Plan(profile, runs=len(found.runs), retests=0, settings=given)
+        plan = Plan(profile, runs=len(found.runs), retests=0, settings=given, gpus=gpus)
         return plan, recorded_sources(found, past, profile, given, time.time)
 
 

@@ -45,17 +45,19 @@ def class_named(known: Iterable[str], given: str) -> str:
 
 
 def profile_named(known: Iterable[str], given: str) -> str:
-    """The series of results with this key (`links@0123456789ab/built-in`), or a part of it that only one has: the
-    profile's name, the name and the tool, or all but the tool. Raises CommandError."""
+    """The series of results with this key (`links@0123456789ab/built-in/8`), or a part of it that only one has: the
+    profile's name or its own key, with the tool and the number of GPUs or without. Raises CommandError."""
     found = sorted({one for one in known if is_named(one, given)})
     return _only(found, "profile", given)
 
 
 def is_named(key: str, given: str) -> bool:
     """Whether a series of results goes by this name, or a part of its key."""
-    profile, _, tool = key.partition("/")
-    name = profile.partition("@")[0]
-    return given in (key, profile, name, f"{name}/{tool}")
+    profile, *rest = key.split("/")
+    wanted, *of = given.split("/")
+    if wanted not in (profile, profile.partition("@")[0]):
+        return False
+    return of == rest[: len(of)] or of == rest[1:]  # the number of GPUs alone says it too: links/8
 
 
 def _only(found: list[str], what: str, given: str) -> str:

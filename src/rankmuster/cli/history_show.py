@@ -29,7 +29,8 @@ class Format(str, Enum):
 Form = Annotated[Format, typer.Option("--format", help="terminal: tables; json: the schema.")]
 ClassHash = Annotated[str, typer.Option("--class", metavar="HASH", help="A class, by the first digits of its hash.")]
 ProfileName = Annotated[
-    str, typer.Option("--profile", metavar="NAME", help="A profile, by its name or key, with /TOOL or without.")
+    str,
+    typer.Option("--profile", metavar="NAME", help="A profile, by its name or key, with /TOOL, /TOOL/GPUS or without."),
 ]
 
 

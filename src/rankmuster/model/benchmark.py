@@ -117,6 +117,11 @@ class BenchmarkRun:
 
     `reason`: why the state is not COMPLETE, or what else is worth knowing. `environment`: NCCL_* and CUDA_* values it
     ran with, nothing else (a captured environment may hold secrets).
+
+    `settings`: what nccl-tests says it was started with: threads, gpus (of a process), warmup_iters, iters, agg_iters,
+    validation, graph, unalign, blocking, as numbers in texts, and `redop` of its rows ("sum"). What was not said is not
+    in it; of several processes that differ the values stand together ("sum,prod"). `rank_count`: how many ranks were
+    measured, where the list names fewer of them; see `members`.
     """
 
     source: str
@@ -133,6 +138,13 @@ class BenchmarkRun:
     transports: tuple[str, ...] = ()  # the `via` words of NCCL's log: P2P/CUMEM, SHM/direct, NET/IB/0/GDRDMA, ...
     channels: int | None = None  # collective channels of the communicator
     command: tuple[str, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+    rank_count: int | None = None
+
+    @property
+    def members(self) -> int:
+        """How many ranks took part, also where the list of ranks has lost some; 0 where nobody knows."""
+        return self.rank_count or len(self.ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +175,14 @@ class Profile:
         return f"{self.name}@{_digest([asdict(step) for step in self.steps] + [self.ranks])}"
 
 
-def series_key(profile: Profile, tool: str) -> str:
-    """Under what the history keeps results of a profile: `links@0123456789ab/built-in`.
+def series_key(profile: Profile, tool: str, ranks: int) -> str:
+    """Under what the history keeps results of a profile: `links@0123456789ab/built-in/8`.
 
-    Tools agree on the plateau and not below it: one starts a process for all GPUs, the other one for each. What one
+    Tools agree on the plateau and not below it: one starts a process for all GPUs, the other one for each. And the same
+    size over fewer GPUs is another operation, whose time and bus bandwidth say nothing of the whole node's. What one
     measured is no baseline for the other.
     """
-    return f"{profile.key}/{tool}"
+    return f"{profile.key}/{tool}/{ranks}"
 
 
 def _digest(value: object) -> str:
@@ -200,7 +213,7 @@ class HistoryRun:
     kin_hash: str
     node_hash: str
     host: str | None
-    profile: str  # series_key(Profile, tool)
+    profile: str  # series_key(Profile, tool, ranks)
     tool: str
     started_at: float
     state: RunState
