@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -157,7 +158,45 @@ def test_ethernet_interfaces_count_only_without_rdma() -> None:
     eth = NicPath("eth9", False, None, no, no, no, -1, "eth9", (port,))
     assert taken(replace(hgx(), nics=(*hgx().nics, eth))).class_hash == taken(hgx()).class_hash
     alone = taken(replace(h200_vm(), nics=(eth,)))
-    assert alone.network_device_set == (NetworkDevice("virtual", "Ethernet", 25.0, None, 1),)
+    assert alone.network_device_set == (NetworkDevice("virtual", "Ethernet", None, None, 1),)
+
+
+def every_port(path: NodePath, **changed: object) -> NodePath:
+    return replace(
+        path, nics=tuple(replace(nic, ports=tuple(replace(p, **changed) for p in nic.ports)) for nic in path.nics)
+    )
+
+
+def of_model(path: NodePath, model: str | Unknown) -> NodePath:
+    return replace(path, nics=tuple(replace(nic, model=model) for nic in path.nics))
+
+
+@pytest.mark.parametrize("make", [h200_vm, hgx, pcie_box], ids=["interface", "eight NICs", "one NIC"])
+@pytest.mark.parametrize("model", [None, "0x15b3:0x1021", "0x14e4:0x1750", "bnxt_re"])
+@pytest.mark.parametrize(
+    "fell",
+    [{"rate_gbps": 25.0}, {"rate_gbps": 10.0, "state": "DOWN"}, {"rate_gbps": Unknown("says '0 Gb/sec'")}],
+    ids=["slower", "down", "no rate"],
+)
+def test_ports_that_fell_leave_the_class_also_where_all_of_the_node_did(
+    make: Callable[[], NodePath], model: str | None, fell: dict[str, object]
+) -> None:
+    healthy = make() if model is None else of_model(make(), model)
+    one, other = taken(healthy), taken(every_port(healthy, **fell))
+    assert isinstance(one.class_hash, str)
+    assert other.topology_hash == one.topology_hash
+    assert (other.class_hash, other.kin_hash, other.nic_order) == (one.class_hash, one.kin_hash, one.nic_order)
+    assert other.network_device_set == one.network_device_set
+    assert other.made_from["nics"] != one.made_from["nics"]
+
+
+def test_a_rate_is_what_the_model_can_do_at_most() -> None:
+    for model, most in (("MT4129", 400.0), ("0x15b3:0x1021", 400.0), ("MT4131", 800.0), ("MT4119", 100.0)):
+        (kind,) = taken(of_model(pcie_box(), model)).network_device_set
+        assert kind.rate_gbps == most
+    for model in ("MT9999", "MT", "0x15b3:zz", "0x1af4:0x1041", "bnxt_re"):
+        (kind,) = taken(of_model(pcie_box(), model)).network_device_set
+        assert kind.rate_gbps is None
 
 
 def test_the_profile_stands_beside_the_class() -> None:

@@ -96,12 +96,8 @@ def test_a_nic_at_another_switch_is_another_model(number: int) -> None:
         lambda p: replace(p, cpu=replace(p.cpu, model="207")),
         lambda p: replace(p, pci=tuple(replace(n, device="0xc010") if n.device == "0xc030" else n for n in p.pci)),
         lambda p: replace(p, pci=tuple(replace(n, numa=0) for n in p.pci)),
-        lambda p: replace(
-            p,
-            nics=tuple(replace(n, ports=tuple(replace(o, rate_gbps=200.0) for o in n.ports)) for n in p.nics),
-        ),
     ],
-    ids=["nic gone", "gpu gone", "nic model", "slot", "nvlinks", "cpu", "switch", "sockets", "all rates"],
+    ids=["nic gone", "gpu gone", "nic model", "slot", "nvlinks", "cpu", "switch", "sockets"],
 )
 def test_other_parts_are_another_model(change: Callable[[NodePath], NodePath]) -> None:
     assert hash_of(change(hgx())) != hash_of(hgx())

@@ -34,8 +34,7 @@ def matrix_graph(path: NodePath, unknowns: Unknowns) -> NodeGraph:
         unknowns.add("the matrix", f"it has {len(names):,} rows, more than {MOST_NAMES}")
         return NodeGraph(Graph((), {}), (), ())
     labels = [f"GPU {unknowns.known(f'GPU {gpu.index} model', gpu.model, '')}" for gpu in gpus]
-    used = tuple(nic for _, nic in nics)
-    labels += [f"NIC {model_of(nic, unknowns)}, {ports_of(nic, used, unknowns)}" for nic in used]
+    labels += [f"NIC {model_of(nic, unknowns)}, {ports_of(nic, unknowns)}" for _, nic in nics]
     mesh = _mesh(matrix, names[: len(gpus)])
     edges = {}
     for row, one in enumerate(names):

@@ -1,8 +1,10 @@
 """The NICs that carry NCCL's traffic, by what they can do, and the set of their kinds.
 
 NCCL takes RDMA devices where there are any, and Ethernet interfaces only without them (`NET/IB`, else `NET/Socket`).
-The rate of a port is that of the fastest port of the same model and link layer in the node: one that fell, or is down,
-keeps the node in its class, where it is refused.
+The rate of a port is the most that its model can do (`nic_models`), and none where the model is not known: what ports
+run at is their state. Any rate that was seen, the fastest of the node's ports too, is another one on a node whose only
+NIC fell, or all of whose ports did, and would make it a class of its own, in which it is compared with nobody. Rates that
+were seen stand in `made_from`.
 """
 
 from __future__ import annotations
@@ -10,9 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from rankmuster.baseline.fingerprint.nic_models import most_gbps
 from rankmuster.baseline.fingerprint.unknowns import Unknowns
 from rankmuster.model.fingerprint import NetworkDevice
-from rankmuster.model.node_path import NicPath, NicPort
+from rankmuster.model.node_path import NicPath
 from rankmuster.model.unknown import Unknown
 
 VIRTUAL = "virtual"
@@ -31,29 +34,12 @@ def model_of(nic: NicPath, unknowns: Unknowns) -> str:
     return unknowns.known(f"model of NIC {nic.name}", nic.model, "")
 
 
-def ports_of(nic: NicPath, nics: Sequence[NicPath], unknowns: Unknowns) -> list[tuple[str, float | None]]:
-    """(link layer, Gb/s) of each port, sorted; None where the driver of an Ethernet interface gives no rate, which
-    NCCL then takes for 10 Gb/s."""
-    found = []
-    for port in nic.ports:
-        layer = unknowns.known(f"link layer of NIC {nic.name}", port.link_layer, "")
-        found.append((layer, _rate(nic, port, nics, unknowns)))
-    return sorted(found, key=repr)
-
-
-def _rate(nic: NicPath, port: NicPort, nics: Sequence[NicPath], unknowns: Unknowns) -> float | None:
-    rates = [
-        other.rate_gbps
-        for beside in nics
-        if beside is nic or (beside.rdma is nic.rdma and beside.model == nic.model)
-        for other in beside.ports
-        if (other is port or other.link_layer == port.link_layer) and not isinstance(other.rate_gbps, Unknown)
-    ]
-    if rates:
-        return max(rates)
-    if nic.rdma:
-        return unknowns.known(f"rate of NIC {nic.name}", port.rate_gbps, 0.0)
-    return None
+def ports_of(nic: NicPath, unknowns: Unknowns) -> list[tuple[str, float | None]]:
+    """(link layer, Gb/s at most) of each port, sorted; None where nothing tells what the model can do."""
+    most = None if isinstance(nic.model, Unknown) else most_gbps(nic.model)
+    return sorted(
+        ((unknowns.known(f"link layer of NIC {nic.name}", port.link_layer, ""), most) for port in nic.ports), key=repr
+    )
 
 
 def device_set(nics: tuple[NicPath, ...] | Unknown) -> tuple[NetworkDevice, ...] | Unknown:
@@ -62,11 +48,10 @@ def device_set(nics: tuple[NicPath, ...] | Unknown) -> tuple[NetworkDevice, ...]
         return Unknown(f"NICs unknown: {nics.reason}")
     unknowns = Unknowns()
     kinds: Counter[tuple[str, str, float | None, str | None]] = Counter()
-    used = carrying(nics)
-    for nic in used:
+    for nic in carrying(nics):
         model = model_of(nic, unknowns)
         firmware = _firmware(nic, unknowns)
-        for layer, rate in ports_of(nic, used, unknowns) or [("Ethernet" if not nic.rdma else "", None)]:
+        for layer, rate in ports_of(nic, unknowns) or [("Ethernet" if not nic.rdma else "", None)]:
             kinds[model, layer, rate, firmware] += 1
     if unknowns:
         return unknowns.as_unknown()

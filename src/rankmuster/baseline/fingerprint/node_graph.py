@@ -71,7 +71,7 @@ def node_graph(path: NodePath, unknowns: Unknowns) -> NodeGraph:
     placed_nics = tuple(
         draft.vertex(
             ("nic", str(number)),
-            _nic(nic, nics, unknowns),
+            _nic(nic, unknowns),
             _above(draft, machine, f"NIC {nic.name}", nic.address, nic.numa, tree, unknowns),
         )
         for number, nic in enumerate(nics)
@@ -100,10 +100,9 @@ def _gpu(gpu: GpuPath, unknowns: Unknowns) -> str:
     return f"GPU {model}, {_most(gpu.pcie, f'GPU {gpu.index} PCIe link at most', unknowns)}"
 
 
-def _nic(nic: NicPath, nics: Sequence[NicPath], unknowns: Unknowns) -> str:
+def _nic(nic: NicPath, unknowns: Unknowns) -> str:
     ports = "; ".join(
-        f"{layer} {'rate not said' if rate is None else f'{rate:g} Gb/s'}"
-        for layer, rate in ports_of(nic, nics, unknowns)
+        f"{layer} {'rate not said' if rate is None else f'{rate:g} Gb/s'}" for layer, rate in ports_of(nic, unknowns)
     )
     return f"NIC {'RDMA ' if nic.rdma else ''}{model_of(nic, unknowns)}, {ports}"
 
