@@ -44,10 +44,9 @@ FEW_NODES_LEAST = 0.40
 BEARERS = 3
 """Nodes with runs on both sides without which nobody says whether the class has changed, or all where it has fewer."""
 
-BEARING_SHARE = 1 / 3
-"""Of the nodes measured around a step, those that have to show it themselves, at least. Half as many nodes as are
-measured around a step have runs on both sides of it where a node is measured every two weeks and the step is the end
-of a bad week: all changes that the simulations find are found with this share (`docs/measured.md`)."""
+BEARING_SHARE = 1 / 4
+"""Of the nodes measured around a step, more than this share has to have runs on both sides of it. Where a node is
+measured every two weeks and the new level lasts for days alone, a third has (a rollout node by node, a bad week)."""
 
 CLASS_RULES: Mapping[Regime, StepRules] = {
     Regime.PLATEAU: StepRules(before=4, after=3, least=0.015, unit_sd=0.003),
@@ -154,7 +153,7 @@ def _borne(
     measured = before | after
     if len(both) < min(BEARERS, len(np.unique(node[measured]))) or 2 * showing <= len(both):
         return None
-    if showing < BEARING_SHARE * len(np.unique(node[measured & around])):
+    if len(both) <= BEARING_SHARE * len(np.unique(node[measured & around])):
         return None
     return showing, f"{showing} of {len(both)} nodes with runs before and after show it"
 
