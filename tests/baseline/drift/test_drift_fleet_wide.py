@@ -100,6 +100,36 @@ def test_a_step_that_somebody_has_judged_is_not_found_again() -> None:
     assert [one for one in again.findings if one.point is not None] == []
 
 
+def test_a_bad_week_of_a_whole_class_that_is_over_stops_nothing_and_is_kept_out_by_a_person() -> None:
+    made = fleet(12, speed=lambda _node, day: 0.92 if 12 <= day < 19 else 1.0)
+    report = examine(made)
+    assert not report.stop_rollout
+    (found,) = report.findings
+    assert found.size is None
+    assert "as a whole was 7" in found.statement or "as a whole was 8" in found.statement
+    assert "is at its level again" in found.statement
+    assert found.point is not None
+    assert abs(found.point.at - (START + 12 * DAY)) < DAY
+    end = re.search(r"dismiss ID --until (\d+)", found.effect)
+    assert end is not None
+    assert abs(float(end[1]) - (START + 19 * DAY)) < DAY
+    # once decided so, neither its beginning nor its end is told again
+    (history,) = made.histories
+    judged = replace(found.point, state=ChangeState.DISMISSED, id=7, until=float(end[1]))
+    assert examine(replace(made, histories=(replace(history, change_points=(judged,)),))).findings == ()
+
+
+def test_a_class_that_came_half_the_way_back_is_still_slow() -> None:
+    report = examine(fleet(12, speed=lambda _node, day: 1.0 if day < 12 else 0.85 if day < 19 else 0.92))
+    assert report.stop_rollout
+
+
+def test_a_laboratory_of_one_node_that_is_at_its_level_again_has_not_drifted() -> None:
+    report = examine(fleet(1, days=40, speed=lambda _node, day: 0.9 if 12 <= day < 24 else 1.0))
+    assert all("is at its level again" in one.statement for one in report.findings)
+    assert not report.stop_rollout
+
+
 def test_a_step_that_is_marked_already_comes_with_its_number() -> None:
     made = fleet(12, speed=lambda _node, day: 0.92 if day >= 20 else 1.0)
     (history,) = made.histories

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rankmuster.baseline.changepoints import find_changes
 from rankmuster.baseline.drift.loss_findings import FASTER, STOP, TEST
@@ -15,14 +15,65 @@ from rankmuster.model.drift import DriftFinding, DriftKind, DriftScope
 from rankmuster.model.history import ChangePoint, ChangeState, ClassHistory
 from rankmuster.model.judgement import Regime
 
+AT_HOME = 0.5
+"""Part of a step within which the class is at its level again."""
 
-def class_changes(history: ClassHistory, settings: DriftSettings) -> tuple[ChangePoint, ...]:
-    """Steps of the class since `settings.since` that nobody has judged yet; those marked already come with their id."""
+
+@dataclass(frozen=True, slots=True)
+class ClassStep:
+    """A step of a class that nobody has judged. `over`: unix seconds since which the class is at its level from before
+    again, None where it is not; what was measured in between is in the baseline all the same."""
+
+    point: ChangePoint
+    over: float | None = None
+
+
+def class_changes(history: ClassHistory, settings: DriftSettings) -> tuple[ClassStep, ...]:
+    """Steps of the class since `settings.since` that nobody has judged yet; those marked already come with their id.
+
+    A step back to the level of an earlier one is the end of that, and no step of its own.
+    """
     judged = [point for point in history.change_points if point.state is not ChangeState.OPEN]
     marked = [point for point in history.change_points if point.state is ChangeState.OPEN]
-    found = [point for point in find_changes(history) if not any(_same(point, one, settings) for one in judged)]
-    points = [next((one for one in marked if _same(point, one, settings)), point) for point in found]
-    return tuple(point for point in points if settings.since is None or point.at >= settings.since)
+    steps: list[ClassStep] = []
+    ends: list[ChangePoint] = []
+    found = find_changes(history)
+    for place, point in enumerate(found):
+        if point in ends or any(_same(point, one, settings) or _ends(point, one, settings) for one in judged):
+            continue
+        back = _way_back(point, found[place + 1 :])
+        ends += back
+        known = next((one for one in marked if _same(point, one, settings)), point)
+        over = back[-1].at if back else None
+        if settings.since is None or max(point.at, over or point.at) >= settings.since:
+            steps.append(ClassStep(known, over))
+    return tuple(steps)
+
+
+def _way_back(point: ChangePoint, later: Sequence[ChangePoint]) -> list[ChangePoint]:
+    """The later steps that lead to the level from before `point`, where the class stays at it; else none."""
+    moved = _log(point)
+    if moved is None:
+        return []
+    steps = [one for one in later if one.cell in (None, point.cell)]
+    away, last = moved, None
+    for place, one in enumerate(steps):
+        away += _log(one) or 0.0
+        if abs(away) >= AT_HOME * abs(moved):
+            last = None
+        elif last is None:
+            last = place
+    return [] if last is None else steps[: last + 1]
+
+
+def _log(point: ChangePoint) -> float | None:
+    change = change_of(point)
+    return None if change is None or change <= -1 else math.log1p(change)
+
+
+def _ends(point: ChangePoint, judged: ChangePoint, settings: DriftSettings) -> bool:
+    """Whether it is the step back at the end of a week that somebody has dismissed."""
+    return judged.until is not None and _same(point, replace(judged, at=judged.until), settings)
 
 
 def _same(one: ChangePoint, other: ChangePoint, settings: DriftSettings) -> bool:
@@ -34,11 +85,15 @@ def _near(one: ChangePoint, other: ChangePoint, settings: DriftSettings) -> bool
 
 
 def with_points(
-    findings: Sequence[DriftFinding], points: Sequence[ChangePoint], settings: DriftSettings
+    findings: Sequence[DriftFinding], steps: Sequence[ClassStep], settings: DriftSettings
 ) -> tuple[DriftFinding, ...]:
     """Findings of many nodes with the step of their class that they are; steps without one as findings of their own."""
     found = list(findings)
-    for point in points:
+    for step in steps:
+        point = step.point
+        if step.over is not None:
+            found.append(_over(point, step.over))
+            continue
         for index, finding in enumerate(found):
             if (
                 finding.point is None
@@ -69,19 +124,49 @@ def change_of(point: ChangePoint) -> float | None:
     return found if math.isfinite(found) else None
 
 
+def _kind(point: ChangePoint) -> DriftKind:
+    small = point.cell is not None and regime_of(point.cell.size_bytes) is Regime.LATENCY
+    return DriftKind.LATENCY if small else DriftKind.BANDWIDTH
+
+
+def _what(point: ChangePoint) -> str:
+    return "all of it" if point.cell is None else f"{point.cell.operation.value} of {point.cell.size_bytes:,} bytes"
+
+
+def _over(point: ChangePoint, over: float) -> DriftFinding:
+    """A spell that is over: nothing is to be stopped, and what was measured in it is no baseline."""
+    number = "ID" if point.id is None else point.id
+    return DriftFinding(
+        kind=_kind(point),
+        scope=scope_of(point),
+        class_hash=point.class_hash,
+        nodes=(),
+        statement=(
+            f"class {short(point.class_hash)} as a whole was {percent(change_of(point) or 0.0)} from {day(point.at)} "
+            f"to {day(over)} and is at its level again, seen on {many(point.nodes)}: {_what(point)}, "
+            f"profile {point.profile}"
+        ),
+        effect=(
+            "over, and nothing to stop; what was measured in between is in the baseline until somebody keeps it out "
+            f"({'' if point.id is not None else '`--mark`, then '}`rankmuster history changes dismiss {number} "
+            f"--until {math.floor(over)}`)"
+        ),
+        since=point.at,
+        point=point,
+    )
+
+
 def _finding(point: ChangePoint) -> DriftFinding:
     change = change_of(point)
     level = "at another level" if change is None else percent(change)
-    regime = None if point.cell is None else regime_of(point.cell.size_bytes)
-    what = "all of it" if point.cell is None else f"{point.cell.operation.value} of {point.cell.size_bytes:,} bytes"
     return DriftFinding(
-        kind=DriftKind.LATENCY if regime is Regime.LATENCY else DriftKind.BANDWIDTH,
+        kind=_kind(point),
         scope=scope_of(point),
         class_hash=point.class_hash,
         nodes=(),
         statement=(
             f"class {short(point.class_hash)} as a whole is {level} "
-            f"since {day(point.at)}, seen on {many(point.nodes)}: {what}" + f", profile {point.profile}"
+            f"since {day(point.at)}, seen on {many(point.nodes)}: {_what(point)}, profile {point.profile}"
         ),
         effect=(FASTER if (change or 0.0) >= 0 else STOP if scope_of(point) is DriftScope.SYSTEMATIC else TEST)
         + "; the baseline stays what it was until somebody accepts the new level (`--mark`, then `rankmuster history "

@@ -9,7 +9,7 @@ from rankmuster.baseline.drift.attribute import attributes_of
 from rankmuster.baseline.drift.changed import NodeChanges, compared, same_machine
 from rankmuster.baseline.drift.changed_findings import changed_findings, why_not
 from rankmuster.baseline.drift.choice_findings import choice_findings
-from rankmuster.baseline.drift.class_levels import class_changes, with_points
+from rankmuster.baseline.drift.class_levels import ClassStep, class_changes, with_points
 from rankmuster.baseline.drift.crossing import crossings
 from rankmuster.baseline.drift.crossing_findings import crossing_findings, lone_losses
 from rankmuster.baseline.drift.fleet import Fleet
@@ -21,7 +21,7 @@ from rankmuster.baseline.drift.settings import DriftSettings
 from rankmuster.baseline.drift.spreads import rises
 from rankmuster.baseline.drift.steps import losses
 from rankmuster.model.drift import DriftFinding, DriftKind, DriftReport, DriftScope
-from rankmuster.model.history import ChangePoint, ClassHistory
+from rankmuster.model.history import ClassHistory
 
 LOSSES = (DriftKind.BANDWIDTH, DriftKind.LATENCY)
 STOPPING = (DriftKind.DISPERSION, DriftKind.TOPOLOGY)
@@ -41,19 +41,19 @@ def examine(fleet: Fleet, settings: DriftSettings = DEFAULTS) -> DriftReport:
     histories = _renamed(fleet)
     findings = list(changed_findings(nodes, settings))
     profiles: list[Runs] = []
-    points: list[ChangePoint] = []
+    steps: list[ClassStep] = []
     notes: list[str] = []
     for profile in sorted({one.profile for one in histories}):
         of_profile = [one for one in histories if one.profile == profile]
         runs = runs_of(of_profile)
         profiles.append(runs)
         findings += _of_profile(of_profile, runs, hashes, names, settings)
-        points += [point for one in of_profile for point in class_changes(one, settings)]
+        steps += [step for one in of_profile for step in class_changes(one, settings)]
         if not runs.spread and len(runs.time):
             notes.append(f"profile {profile}: no run says how far its ranks lie apart (the built-in benchmark does)")
         if not any(any(one.choices) for one in of_profile) and len(runs.time):
             notes.append(f"profile {profile}: no run says what NCCL chose (its log was not read)")
-    findings = list(with_points(findings, points, settings))
+    findings = list(with_points(findings, steps, settings))
     if fleet.peers:
         findings = [one for one in findings if _concerns(one, nodes)]
     moved = [one for one in nodes if one.moved or any(not change.applies for change in one.changes)]
