@@ -1,7 +1,8 @@
 """Whom a node is compared with: its own class, else kin (other settings), else the limits of its hardware.
 
 The own class is taken as soon as it suffices for one regime; kin only where it suffices for none, and a floor where
-neither does: a result must not be judged by the more lenient of two histories.
+neither does: a result must not be judged by the more lenient of two histories. Beside kin the floor counts too: kin
+with a setting that ruins the links (peer-to-peer off) would make what is plainly broken look usual.
 """
 
 from __future__ import annotations
@@ -39,6 +40,14 @@ class Compared:
     def choices(self) -> Sequence[Sequence[AlgorithmChoice]]:
         """What NCCL chose in the runs compared with, run by run."""
         return self.history.choices if self.history is not None else ()
+
+    def of_one_node(self, node_hash: str | Unknown) -> str:
+        """In words, where everything compared with is of the node itself; else nothing."""
+        known = set(self.history.nodes) if self.history is not None else set()
+        if known != {node_hash}:
+            return ""
+        assert self.history is not None
+        return f"compared with nothing but itself: {len(self.history.records)} earlier runs of this node"
 
     @property
     def against(self) -> str:
@@ -84,6 +93,7 @@ def compare(
             history = past.history(candidate.class_hash, profile)
             judged = judge(runs, history, settings=plan.judging, floor=floor) if history is not None else ()
             if _says_something(judged):
+                judged = _with_floor(judged, judge(runs, None, settings=plan.judging, floor=floor))
                 return Compared(judged, Kinship.KIN, candidate.class_hash, history, candidate.settings, tuple(why))
     return _by_limits(runs, plan, floor, why)
 
@@ -92,6 +102,16 @@ def _by_limits(runs: Sequence[BenchmarkRun], plan: Plan, floor: FloorInput | Non
     judged = judge(runs, None, settings=plan.judging, floor=floor)
     floors = any(judgement.floor for judgement in judged)
     return Compared(judged, Kinship.FLOOR if floors else Kinship.NONE, None, None, {}, tuple(why))
+
+
+def _with_floor(judged: Sequence[RegimeJudgement], by_floor: Sequence[RegimeJudgement]) -> tuple[RegimeJudgement, ...]:
+    """Judged by kin, and by the floor instead where that refuses and kin do not."""
+    refused = {_group(one): one for one in by_floor if one.standing is Standing.BELOW}
+    return tuple(one if one.standing is Standing.BELOW else refused.get(_group(one), one) for one in judged)
+
+
+def _group(judged: RegimeJudgement) -> tuple[object, ...]:
+    return judged.operation, judged.regime, judged.graph, judged.in_place
 
 
 def _says_something(judged: Sequence[RegimeJudgement]) -> bool:

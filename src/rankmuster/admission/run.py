@@ -26,7 +26,7 @@ from rankmuster.bench.record import NoHistory, history_run
 from rankmuster.model.admission import AdmissionRecord, Check, CheckState, Decision, Kinship
 from rankmuster.model.benchmark import BenchmarkRun, HistoryRun, RunState
 from rankmuster.model.fingerprint import Fingerprint
-from rankmuster.model.judgement import Standing
+from rankmuster.model.judgement import RegimeJudgement, Standing
 from rankmuster.model.unknown import Unknown
 from rankmuster.report.admission_json import seal
 
@@ -72,17 +72,23 @@ def admit(plan: Plan, sources: Sources) -> Outcome:
     foreign = contended(measured.runs, facts.load, compared.history)
     siblings = _siblings(after.fingerprint, sources)
     checks += topology_checks(after.fingerprint, siblings)
-    for run in measured.complete[-1:]:
-        checks += [*transport_checks(run, after.path), *choice_checks(run, compared.choices)]
+    for run in measured.complete:
+        seen = [*transport_checks(run, after.path), *choice_checks(run, compared.choices)]
+        checks += [check for check in seen if check not in checks]
     if foreign is not None and (foreign.certain or _below(compared)):
         checks.append(contention_check(foreign))
         compared = replace(compared, judgements=())
     elif _below(compared):
-        others = compared.settings if compared.kinship is not Kinship.CLASS else {}
+        slower = any(_refuses(judged) and judged.floor is None for judged in compared.judgements)
+        others = compared.settings if compared.kinship is not Kinship.CLASS and slower else {}
         differ = differing_settings(after.fingerprint, others) if others else {}
         checks += explanations(measured.complete, compared.choices, differ)
     checks += profile_checks(compared.judgements, compared.against)
     decided = decide(checks, compared.judgements, compared.kinship, compared.why)
+    alone = compared.of_one_node(after.fingerprint.node_hash)
+    if alone:
+        reasons = (*decided.reasons, alone) if decided.decision is Decision.PASS else decided.reasons
+        decided, compared = replace(decided, reasons=reasons), replace(compared, why=(*compared.why, alone))
     return _outcome(plan, sources, started, after, measured, checks, compared, decided)
 
 
@@ -126,7 +132,11 @@ def _believed(measured: _Measured, checks: Sequence[Check]) -> Compared:
 
 
 def _below(compared: Compared) -> bool:
-    return any(judged.can_refuse and judged.standing is Standing.BELOW for judged in compared.judgements)
+    return any(_refuses(judged) for judged in compared.judgements)
+
+
+def _refuses(judged: RegimeJudgement) -> bool:
+    return judged.can_refuse and judged.standing is Standing.BELOW
 
 
 def _siblings(fingerprint: Fingerprint, sources: Sources) -> dict[str, int]:
