@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rankmuster.bench.record import NoHistory, history_run, rank_spread_percent, record_of
+from rankmuster.bench.record import NoHistory, history_run, rank_spread_percent
 from rankmuster.model.benchmark import (
     BenchmarkRank,
     BenchmarkRun,
@@ -22,6 +22,7 @@ from rankmuster.model.benchmark import (
 )
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.unknown import Unknown
+from rankmuster.store.records import record_of
 
 PROFILE = Profile("p", "", (Step(Operation.ALL_REDUCE, (1024,)),))
 RANKS = tuple(BenchmarkRank(rank, "node01", None, rank, None, "H200") for rank in range(2))

@@ -10,7 +10,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import text
+from sqlalchemy import Connection, Table, insert, inspect, select, text
 
 from history_made import CLASS, PROFILE, START, admission, run
 from postgres_server import PASSWORD, Postgres
@@ -21,7 +21,6 @@ from rankmuster.store.errors import HistoryError, NewerHistory, NotAHistory, Old
 from rankmuster.store.history import History
 from rankmuster.store.place import place_of
 from rankmuster.store.schema import VERSION_TABLE, VERSIONS, metadata
-from rankmuster.store.write_runs import put_runs
 
 MARK = text(
     "INSERT INTO rankmuster_change (class_hash, profile, at, nodes, state, note) "
@@ -29,13 +28,30 @@ MARK = text(
 )
 
 
-def first_version(url: str) -> None:
+def copied(source: Connection, target: Connection, table: Table) -> None:
+    """The rows of a table, as far as an older version has its columns."""
+    there = inspect(target)
+    if not there.has_table(table.name):
+        return
+    names = [column["name"] for column in there.get_columns(table.name) if column["name"] in table.columns]
+    rows = source.execute(select(*(table.c[name] for name in names))).mappings().all()
+    if rows:
+        target.execute(insert(table), [dict(row) for row in rows])
+
+
+def first_version(url: str, folder: Path) -> None:
     """A history as the first version left it, with runs and a change point."""
     place = place_of(url)
     engine = make_engine(place, create=True)
     migrate.upgrade(engine, place, to="0001")
-    with writing(engine, place, "filling") as connection:
-        put_runs(connection, [run(0), run(1)])
+    with (
+        History.open(str(folder / "newest.db")) as newest,
+        writing(engine, place, "filling") as connection,
+    ):
+        newest.put_many([run(0), run(1)])
+        with newest.reading("copying") as source:
+            for table in metadata.sorted_tables:
+                copied(source, connection, table)
         connection.execute(MARK, {"name": CLASS, "profile": PROFILE, "at": START})
     engine.dispose()
 
@@ -43,6 +59,8 @@ def first_version(url: str) -> None:
 def works(history: History) -> None:
     """What the first version stored is there, and what the newest can do works with it."""
     assert history.runs() == (run(1), run(0))
+    # every run has the digest that a decision looks at
+    assert history.class_history(CLASS, PROFILE, include_after_open=True).total == 2
     (point,) = history.changes()
     decided = history.set_change_state(point.id or 0, ChangeState.DISMISSED, until=START + 1)
     assert decided.until == START + 1
@@ -65,14 +83,14 @@ def test_the_known_versions_are_those_of_the_migrations() -> None:
 
 def test_an_older_file_is_brought_up_to_date_when_it_is_opened(tmp_path: Path) -> None:
     url = str(tmp_path / "history.db")
-    first_version(url)
+    first_version(url, tmp_path)
     with History.open(url, create=False) as history:
         works(history)
 
 
-def test_an_older_server_database_is_brought_up_to_date_when_that_is_asked(postgres: Postgres) -> None:
+def test_an_older_server_database_is_brought_up_to_date_when_that_is_asked(postgres: Postgres, tmp_path: Path) -> None:
     url = postgres.url(postgres.new_database(), password=PASSWORD)
-    first_version(url)
+    first_version(url, tmp_path)
     with pytest.raises(OlderHistory, match="rankmuster history upgrade"):
         History.open(url)
     assert History.upgrade(url) == ("0001", VERSIONS[-1])
@@ -92,8 +110,8 @@ def test_tables_beside_those_of_others_are_made_only_when_that_is_asked(postgres
         assert history.put(run())
 
 
-def test_a_migration_that_fails_changes_nothing(url: str) -> None:
-    first_version(url)
+def test_a_migration_that_fails_changes_nothing(url: str, tmp_path: Path) -> None:
+    first_version(url, tmp_path)
     place = place_of(url)
     engine = make_engine(place, create=False)
     with writing(engine, place, "being in the way") as connection:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
 from statistics import median
 
 from rankmuster.model.benchmark import BenchmarkRun, Cell, HistoryRun, HistoryValue, Measurement, Profile, series_key
-from rankmuster.model.digest import ascii_digest
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.unknown import Unknown
+from rankmuster.store.records import with_record
 
 
 class NoHistory(Exception):
@@ -63,14 +62,7 @@ def history_run(
         choices=run.choices,
         values=_values(run.measurements),
     )
-    return replace(made, record=record_of(made))
-
-
-def record_of(run: HistoryRun) -> str:
-    """sha256 over the run's canonical content, without `record` itself."""
-    content = asdict(run)
-    del content["record"]
-    return ascii_digest(content)
+    return with_record(made)
 
 
 def rank_spread_percent(ranks_us: Sequence[float]) -> float | None:

@@ -8,6 +8,7 @@ from rankmuster.cli.history_add import add
 from rankmuster.cli.history_changes import changes_app
 from rankmuster.cli.history_move import export, forget, import_, upgrade
 from rankmuster.cli.history_show import runs, show
+from rankmuster.cli.history_verify import verify
 
 app = typer.Typer(
     name="history",
@@ -25,4 +26,5 @@ app.command("add", short_help="Store results of a benchmark with its node's fing
 app.command("import", short_help="Take in parquet that `export` wrote.")(import_)
 app.command("export", short_help="Write everything as parquet.")(export)
 app.command("upgrade", short_help="Bring the tables up to date.")(upgrade)
+app.command("verify", short_help="Check that every run is as it was stored.")(verify)
 app.command("forget", short_help="Remove old runs.")(forget)

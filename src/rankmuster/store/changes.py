@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from rankmuster.model.history import ChangePoint, ChangeState
+from rankmuster.store.damage import stored
 from rankmuster.store.errors import Refused
 from rankmuster.store.plain import cell_key, cell_of, sound
 from rankmuster.store.schema import cell_table, change_table
@@ -95,22 +96,33 @@ def read_changes(
         query = query.where(change.state.in_([state.value for state in states]))
     if number is not None:
         query = query.where(change.id == number)
-    return tuple(
-        ChangePoint(
-            class_hash=row[1],
-            profile=row[2],
-            cell=None if row[10] is None else cell_of(*row[10:]),
-            at=row[3],
-            before=row[4],
-            after=row[5],
-            nodes=row[6],
-            state=ChangeState(row[7]),
-            note=row[8],
-            id=row[0],
-            until=row[9],
-        )
-        for row in connection.execute(query)
+    with stored("a change point"):
+        return tuple(_point(row) for row in connection.execute(query))
+
+
+def _point(row: Any) -> ChangePoint:
+    at, before, after, until = (None if row[place] is None else _number(row[place]) for place in (3, 4, 5, 9))
+    if at is None:
+        raise ValueError(f"change point {row[0]} has no time")
+    return ChangePoint(
+        class_hash=row[1],
+        profile=row[2],
+        cell=None if row[10] is None else cell_of(*row[10:]),
+        at=at,
+        before=before,
+        after=after,
+        nodes=int(row[6]),
+        state=ChangeState(row[7]),
+        note=row[8],
+        id=row[0],
+        until=until,
     )
+
+
+def _number(value: Any) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is no number")
+    return float(value)
 
 
 def _one(connection: Connection, number: int) -> ChangePoint:

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Select, and_, func, or_, select, update
 from rankmuster.model.admission import AdmissionRecord
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.unknown import Unknown
+from rankmuster.store.damage import stored
 from rankmuster.store.errors import Conflict, Refused
 from rankmuster.store.plain import settings_text, sound
 from rankmuster.store.schema import admission_table, admitted_table, class_table, fingerprint_table
@@ -100,7 +101,13 @@ def read_fingerprints(
         query = query.order_by(table.taken_at.desc(), table.id.desc()).limit(1)
     else:
         query = query.order_by(table.taken_at, table.id)
-    return tuple(StoredFingerprint(*row[:6], bytes(row[6]), row[7], row[8]) for row in connection.execute(query))
+    with stored("a fingerprint"):
+        return tuple(_fingerprint(row) for row in connection.execute(query))
+
+
+def _fingerprint(row: Any) -> StoredFingerprint:
+    count = None if row[8] is None else int(row[8])
+    return StoredFingerprint(row[0], float(row[1]), *row[2:6], bytes(row[6]), row[7], count)
 
 
 def count_topologies(connection: Connection, gpu_model: str, gpu_count: int) -> dict[str, int]:
@@ -169,10 +176,11 @@ def read_admissions(
         named = and_(admitted_table.c.admission_id == table.id, admitted_table.c.node == node)
         query = query.join(admitted_table, named)
     rows = connection.execute(query.order_by(table.started_at.desc(), table.id.desc()).limit(limit))
-    return tuple(
-        StoredAdmission(row[0], row[1], tuple(json.loads(row[2])), row[3], row[4], row[5], row[6], bytes(row[7]))
-        for row in rows
-    )
+    with stored("an admission"):
+        return tuple(
+            StoredAdmission(*row[:2], tuple(json.loads(row[2])), *row[3:5], float(row[5]), float(row[6]), bytes(row[7]))
+            for row in rows
+        )
 
 
 def define_class(connection: Connection, name: str, kin: str, settings: str, definition: str) -> None:

@@ -19,6 +19,10 @@ class NotAHistory(HistoryError):
     """It is no database, a damaged one, or one of something else."""
 
 
+class Damaged(HistoryError):
+    """A value in it is not as it was stored: changed by hand, or by a failing disk."""
+
+
 class NewerHistory(HistoryError):
     """Its tables are of a newer version of this program."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import select
 
+from rankmuster.store.damage import stored
 from rankmuster.store.history import History
 from rankmuster.store.query import among
 from rankmuster.store.schema import fingerprint_table
@@ -30,7 +31,8 @@ def heads(history: History) -> tuple[FingerprintHead, ...]:
     columns = (table.id, table.host, table.taken_at, table.node_hash, table.class_hash, table.topology_hash)
     with history.reading("listing fingerprints") as connection:
         rows = connection.execute(select(*columns).order_by(table.taken_at, table.id))
-        return tuple(FingerprintHead(*row) for row in rows)
+        with stored("a fingerprint"):
+            return tuple(FingerprintHead(*row[:2], float(row[2]), *row[3:]) for row in rows)
 
 
 def documents(history: History, numbers: Iterable[int]) -> dict[int, bytes]:
@@ -38,4 +40,5 @@ def documents(history: History, numbers: Iterable[int]) -> dict[int, bytes]:
     table = fingerprint_table.c
     with history.reading("reading fingerprints") as connection:
         query = select(table.id, table.document).where(among(connection, table.id, sorted(numbers)))
-        return {row[0]: bytes(row[1]) for row in connection.execute(query)}
+        with stored("a fingerprint"):
+            return {row[0]: bytes(row[1]) for row in connection.execute(query)}

@@ -17,6 +17,7 @@ from rankmuster.store.documents import define_class, put_stored_admission, put_s
 from rankmuster.store.errors import Refused
 from rankmuster.store.plain import VALUE_NUMBERS, cell_key, cell_of, check_run, check_value, choices_of, numbers_of
 from rankmuster.store.stored import StoredAdmission, StoredFingerprint
+from rankmuster.store.write_digests import write_digests
 from rankmuster.store.write_runs import CHUNK, cell_numbers, insert_results, put_heads
 
 Row = dict[str, Any]
@@ -45,6 +46,7 @@ def store_rows(connection: Connection, rows: Rows) -> Counted:
     try:
         wanted, new, known = _runs(connection, rows("runs"))
         results = _results(connection, rows("results"), wanted, new)
+        write_digests(connection, min(new.values(), default=1) - 1)
         prints, old_prints = _fingerprints(connection, rows("fingerprints"))
         changes, old_changes, differing = _changes(connection, rows("changes"))
         admissions, old_admissions = _admissions(connection, rows("admissions"))
@@ -81,7 +83,7 @@ def _runs(connection: Connection, parts: Iterable[Sequence[Row]]) -> tuple[dict[
                     raise Refused(f"the run {run.record[:20]} is in it twice")
                 wanted[run.record] = int(row["results"])
                 runs.append(run)
-            new |= put_heads(connection, runs)
+            new |= put_heads(connection, runs, whole=False)
     return wanted, new, len(wanted) - len(new)
 
 

@@ -16,6 +16,13 @@ MOST_TEXT = 4000
 
 MOST_BYTES = (1 << 63) - 1
 
+EARLIEST = 1_262_304_000.0
+"""2010-01-01 in unix seconds: before any GPU that NCCL runs on. An earlier start is a clock that was never set."""
+
+LATEST = 4_102_444_800.0
+"""2100-01-01: what is after it is no clock's time, but milliseconds or worse. Who brings a run says whether it is
+in the future (`history add`); a table knows no present."""
+
 VALUE_NUMBERS = ("time_us", "busbw", "min_us", "p50_us", "p99_us", "cv_percent", "rank_spread_percent")
 """Columns of a result beside its cell, in the order of the table."""
 
@@ -50,8 +57,8 @@ def check_run(run: HistoryRun) -> None:
         (run.profile, "profile"),
     ):
         checked_hash(text, what, run.record)
-    if not math.isfinite(run.started_at):
-        raise Refused(f"the run {run.record[:20]} cannot be stored: its start is no time ({run.started_at})")
+    if not EARLIEST <= run.started_at <= LATEST:
+        raise Refused(f"the run {run.record[:20]} cannot be stored: its start is no time of a run ({run.started_at})")
     for value in run.values:
         check_value(value, run.record)
 
@@ -68,6 +75,11 @@ def check_value(value: HistoryValue, record: str) -> None:
             raise Refused(
                 f"the run {record[:20]} cannot be stored: {name} of {value.cell.operation.value} with "
                 f"{value.cell.size_bytes} bytes is no number ({number})"
+            )
+        if number < 0 or (name == "time_us" and number == 0):
+            raise Refused(
+                f"the run {record[:20]} cannot be stored: {name} of {value.cell.operation.value} with "
+                f"{value.cell.size_bytes} bytes is {number:g}, which nothing measures"
             )
 
 

@@ -1,7 +1,7 @@
 """What an admission decision reads: the baseline of one class, and the classes of its kin. Must stay fast.
 
-A class may have a million results; a baseline needs some hundred runs (`store/pick.py`). Rows go into numpy as they
-come from the driver, without an object each.
+A class may have a million results; a baseline needs some hundred runs (`store/pick.py`), each of which is found to be
+as it was stored, or nothing is decided (`store/read_results.py`).
 """
 
 from __future__ import annotations
@@ -17,25 +17,22 @@ from sqlalchemy import ColumnElement, Connection, Integer, and_, cast, func, sel
 from rankmuster.baseline.window import windows
 from rankmuster.model.benchmark import Cell, RunState
 from rankmuster.model.history import CellHistory, ChangePoint, ClassHistory, KinClass
+from rankmuster.store.damage import stored
 from rankmuster.store.pick import count_runs, pick_runs
 from rankmuster.store.plain import cell_of, choices_of, settings_of
 from rankmuster.store.query import among
+from rankmuster.store.read_results import read_heads, read_results
 from rankmuster.store.schema import (
     cell_table,
     choices_table,
     class_table,
-    node_table,
     profile_table,
-    result_table,
     run_table,
 )
 
 DEFAULT_RUNS = 500
 """Runs of a baseline. The 1 % quantile of a class needs some hundred; 500 runs of 33 sizes are read in 0.1 s
 (benchmarks/history_bench.py)."""
-
-ROWS = 65_536
-"""Rows taken from the driver at a time: as tuples a million of them take 300 MB, as columns 56 MB."""
 
 OUTSIDE = "outside_baseline"
 """What `ClassHistory.kept_out` calls COMPLETE runs that change points keep out."""
@@ -67,12 +64,11 @@ def read_class(
             views.setdefault(own[cell], []).append(number)
     picked = {view: pick_runs(connection, of_class, view, limit, runs_per_node) for view in views}
     ids = np.unique(np.concatenate([np.asarray(found, dtype=np.int64) for found in picked.values()]))
-    heads = _heads(connection, ids.tolist())
-    rows = [np.zeros((0, len(_READ)))]
-    rows += [
-        _results(connection, picked[view], None if len(views) == 1 else numbers)
+    heads = read_heads(connection, ids.tolist())
+    results = read_results(connection, heads, cells, class_hash, profile)
+    rows = [
+        results if len(views) == 1 else results[np.isin(results[:, 1], picked[view]) & np.isin(results[:, 0], numbers)]
         for view, numbers in views.items()
-        if numbers
     ]
     complete = states.pop(RunState.COMPLETE.value, 0)
     total = (
@@ -85,14 +81,14 @@ def read_class(
     return ClassHistory(
         class_hash,
         profile,
-        tuple(head[2] for head in heads),
-        np.array([head[1] for head in heads], dtype=np.float64),
-        tuple(head[3] for head in heads),
-        _columns(np.concatenate(rows), cells, [head[0] for head in heads]),
+        tuple(head.node_hash for head in heads),
+        np.array([head.started_at for head in heads], dtype=np.float64),
+        tuple(head.record for head in heads),
+        _columns(np.concatenate(rows), cells, [head.number for head in heads]),
         points,
         total,
         states,
-        _choices(connection, [head[4] for head in heads]),
+        _choices(connection, [head.choices for head in heads]),
     )
 
 
@@ -112,7 +108,8 @@ def read_kin(connection: Connection, kin_hash: str, profile: str) -> tuple[KinCl
         .join(by_node, by_node.c.class_id == class_table.c.id)
         .group_by(class_table.c.class_hash, class_table.c.settings)
     )
-    found = [KinClass(row[0], settings_of(row[1]), row[2], row[3]) for row in connection.execute(query)]
+    with stored("a class"):
+        found = [KinClass(row[0], settings_of(row[1]), row[2], row[3]) for row in connection.execute(query)]
     return tuple(sorted(found, key=lambda kin: (-kin.runs, kin.class_hash)))
 
 
@@ -120,38 +117,8 @@ def _states(connection: Connection, of_class: ColumnElement[bool], until: float 
     query = select(run_table.c.state, func.count()).where(of_class).group_by(run_table.c.state)
     if until is not None:
         query = query.where(run_table.c.started_at < until)
-    return {row[0]: row[1] for row in connection.execute(query)}
-
-
-def _heads(connection: Connection, ids: Sequence[int]) -> list[Any]:
-    """(id, started_at, node hash, record, choices id) of runs, oldest first."""
-    query = (
-        select(
-            run_table.c.id, run_table.c.started_at, node_table.c.node_hash, run_table.c.record, run_table.c.choices_id
-        )
-        .join(node_table, node_table.c.id == run_table.c.node_id)
-        .where(among(connection, run_table.c.id, ids))
-    )
-    return sorted(connection.execute(query), key=lambda row: (row[1], row[0]))
-
-
-_READ = ("cell_id", "run_id", "position", "busbw", "time_us", "min_us", "rank_spread_percent")
-
-
-def _results(connection: Connection, ids: Sequence[int], cells: Sequence[int] | None) -> NDArray[np.float64]:
-    """Shape (results, columns of `_READ`), as the driver gives them."""
-    query = select(*(result_table.c[name] for name in _READ)).where(among(connection, result_table.c.run_id, ids))
-    if cells is not None:
-        query = query.where(among(connection, result_table.c.cell_id, cells))
-    result = connection.execute(query)
-    # the driver's own tuples: those of SQLAlchemy take numpy twenty times as long
-    cursor = result.cursor
-    assert cursor is not None
-    parts = [np.zeros((0, len(_READ)))]
-    while rows := cursor.fetchmany(ROWS):
-        parts.append(np.array(rows, dtype=np.float64))
-    result.close()
-    return np.concatenate(parts)
+    with stored("a run's state"):
+        return {RunState(row[0]).value: row[1] for row in connection.execute(query)}
 
 
 def _columns(rows: NDArray[np.float64], cells: dict[int, Cell], ids: Sequence[int]) -> dict[Cell, CellHistory]:
@@ -172,11 +139,13 @@ def _columns(rows: NDArray[np.float64], cells: dict[int, Cell], ids: Sequence[in
 
 def _cells(connection: Connection) -> dict[int, Cell]:
     columns = [cell_table.c[name] for name in ("id", "operation", "size_bytes", "dtype", "in_place", "graph")]
-    return {row[0]: cell_of(*row[1:]) for row in connection.execute(select(*columns))}
+    with stored("an operation and its size"):
+        return {int(row[0]): cell_of(*row[1:]) for row in connection.execute(select(*columns))}
 
 
 def _choices(connection: Connection, ids: Sequence[int]) -> tuple[Any, ...]:
     query = select(choices_table.c.id, choices_table.c.choices)
     texts = connection.execute(query.where(among(connection, choices_table.c.id, sorted(set(ids)))))
-    known = {number: choices_of(text) for number, text in texts}
-    return tuple(known[number] for number in ids)
+    with stored("what NCCL chose"):
+        known = {number: choices_of(text) for number, text in texts}
+        return tuple(known[number] for number in ids)

@@ -9,8 +9,11 @@ from sqlalchemy import ColumnElement, Connection, Select, delete, func, or_, sel
 
 from rankmuster.model.benchmark import HistoryRun, HistoryValue, RunState
 from rankmuster.model.history import ChangeState, ClassCount
+from rankmuster.store.damage import changed, stored
+from rankmuster.store.errors import Damaged
 from rankmuster.store.plain import VALUE_NUMBERS, cell_of, choices_of, settings_of
 from rankmuster.store.query import among
+from rankmuster.store.run_digest import digest_of
 from rankmuster.store.schema import (
     cell_table,
     change_table,
@@ -70,6 +73,24 @@ def every_run(connection: Connection) -> Iterator[list[HistoryRun]]:
         last = rows[-1][0]
 
 
+def each_run(connection: Connection) -> Iterator[list[tuple[int, str, HistoryRun | Damaged]]]:
+    """(number, record, the run or what is wrong with it) of all runs, in parts."""
+    last = 0
+    while rows := connection.execute(_whole().where(run_table.c.id > last).order_by(run_table.c.id).limit(CHUNK)).all():
+        try:
+            yield [(row[0], row[1], run) for row, run in zip(rows, _made(connection, rows), strict=True)]
+        except Damaged:
+            yield [(row[0], str(row[1]), _alone(connection, row)) for row in rows]
+        last = rows[-1][0]
+
+
+def _alone(connection: Connection, row: Any) -> HistoryRun | Damaged:
+    try:
+        return _made(connection, [row])[0]
+    except Damaged as error:
+        return error
+
+
 def count_before(connection: Connection, before: float) -> int:
     """Runs that started before a time."""
     query = select(func.count()).select_from(run_table).where(run_table.c.started_at < before)
@@ -98,6 +119,13 @@ def count_classes(connection: Connection) -> tuple[ClassCount, ...]:
         groups.setdefault((row[0], row[1]), []).append(row)
     nodes = _nodes(connection)
     changes = _open_changes(connection)
+    with stored("a class"):
+        return _counts(groups, nodes, changes)
+
+
+def _counts(
+    groups: dict[tuple[str, str], list[Any]], nodes: dict[tuple[str, str], int], changes: dict[tuple[str, str], int]
+) -> tuple[ClassCount, ...]:
     return tuple(
         ClassCount(
             class_hash=name,
@@ -105,9 +133,9 @@ def count_classes(connection: Connection) -> tuple[ClassCount, ...]:
             settings=settings_of(rows[0][3]),
             profile=profile,
             nodes=nodes[name, profile],
-            states={row[4]: row[5] for row in sorted(rows, key=lambda row: str(row[4]))},
-            first=min(row[6] for row in rows),
-            last=max(row[7] for row in rows),
+            states={RunState(row[4]).value: row[5] for row in sorted(rows, key=lambda row: str(row[4]))},
+            first=min(float(row[6]) for row in rows),
+            last=max(float(row[7]) for row in rows),
             open_changes=changes.get((name, profile), 0),
         )
         for (name, profile), rows in sorted(groups.items())
@@ -139,7 +167,7 @@ def _whole() -> Select[Any]:
     return (
         select(run.id, run.record, class_table.c.class_hash, class_table.c.kin_hash, node_table.c.node_hash)
         .add_columns(run.host, profile_table.c.key, run.tool, run.started_at, run.state, run.reason)
-        .add_columns(class_table.c.settings, choices_table.c.choices)
+        .add_columns(class_table.c.settings, choices_table.c.choices, run.digest)
         .select_from(run_table)
         .join(class_table, class_table.c.id == run.class_id)
         .join(profile_table, profile_table.c.id == run.profile_id)
@@ -149,25 +177,32 @@ def _whole() -> Select[Any]:
 
 
 def _made(connection: Connection, rows: Sequence[Any]) -> list[HistoryRun]:
-    values = _values(connection, [row[0] for row in rows])
-    return [
-        HistoryRun(
-            record=row[1],
-            class_hash=row[2],
-            kin_hash=row[3],
-            node_hash=row[4],
-            host=row[5],
-            profile=row[6],
-            tool=row[7],
-            started_at=row[8],
-            state=RunState(row[9]),
-            reason=row[10],
-            settings=tuple(settings_of(row[11]).items()),
-            choices=choices_of(row[12]),
-            values=tuple(values.get(row[0], ())),
-        )
-        for row in rows
-    ]
+    with stored("a result"):
+        values = _values(connection, [row[0] for row in rows])
+    with stored("a run"):
+        made = [_run(row, values.get(row[0], [])) for row in rows]
+        for row, run in zip(rows, made, strict=True):
+            if row[-1] is None or digest_of(run) != bytes(row[-1]):
+                raise changed(run.record)
+        return made
+
+
+def _run(row: Any, values: Sequence[HistoryValue]) -> HistoryRun:
+    return HistoryRun(
+        record=row[1],
+        class_hash=row[2],
+        kin_hash=row[3],
+        node_hash=row[4],
+        host=row[5],
+        profile=row[6],
+        tool=row[7],
+        started_at=float(row[8]),
+        state=RunState(row[9]),
+        reason=row[10],
+        settings=tuple(settings_of(row[11]).items()),
+        choices=choices_of(row[12]),
+        values=tuple(values),
+    )
 
 
 def _values(connection: Connection, ids: Sequence[int]) -> dict[int, list[HistoryValue]]:

@@ -22,7 +22,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSIONS = ("0001", "0002")
+VERSIONS = ("0001", "0002", "0003")
 """Every version of the tables, oldest first; the last is the one that this program reads and writes."""
 
 VERSION_TABLE = "rankmuster_version"
@@ -86,6 +86,7 @@ run_table = Table(
     Column("started_at", Double, nullable=False),
     Column("state", Text, nullable=False),
     Column("reason", Text, nullable=False),
+    Column("digest", LargeBinary),  # since version 0003: store/run_digest.py
     # the newest runs of a class and whose they are, from the index alone
     Index("rankmuster_run_baseline", "class_id", "profile_id", "state", "started_at", "id", "node_id"),
     Index("rankmuster_run_of_node", "node_id", "started_at"),

@@ -25,6 +25,7 @@ from rankmuster.store.plain import (
     sound,
 )
 from rankmuster.store.query import among
+from rankmuster.store.run_digest import digest_of
 from rankmuster.store.schema import (
     cell_table,
     choices_table,
@@ -142,8 +143,10 @@ def _put_chunk(connection: Connection, runs: Sequence[HistoryRun]) -> int:
     return len(inserted)
 
 
-def put_heads(connection: Connection, runs: Sequence[HistoryRun]) -> dict[str, int]:
-    """Stores runs without their results: the numbers of those that were not there, by record."""
+def put_heads(connection: Connection, runs: Sequence[HistoryRun], *, whole: bool = True) -> dict[str, int]:
+    """Stores runs without their results: the numbers of those that were not there, by record.
+
+    `whole`: the runs have their results, and so a digest; `write_digests` makes it later otherwise."""
     by_record = {run.record: run for run in runs}
     there = _known(connection, run_table, "record", sorted(by_record))
     new = [by_record[record] for record in sorted(by_record) if record not in there]
@@ -165,6 +168,7 @@ def put_heads(connection: Connection, runs: Sequence[HistoryRun]) -> dict[str, i
             "started_at": float(run.started_at),
             "state": run.state.value,
             "reason": sound(run.reason),
+            "digest": digest_of(run) if whole else None,
         }
         for run in new
     ]
