@@ -13,7 +13,7 @@ import pytest
 import typer
 from typer.main import get_command
 
-from drift_fleet import PROFILE, fingerprint, fleet
+from drift_fleet import DAY, PROFILE, START, fingerprint, fleet
 from rankmuster.baseline.drift.fleet import Fleet
 from rankmuster.cli.drift import drift
 from rankmuster.cli.status import CommandError, ExitStatus
@@ -130,6 +130,31 @@ def test_json_has_every_node_and_what_to_measure_anew(run: Run, slowed: Path, tm
     assert systematic[0]["change"]["part"] == "driver"
 
 
+def test_a_rollout_that_was_taken_back_needs_no_new_baseline(run: Run, tmp_path: Path) -> None:
+    """Asked from a day on which the nodes had the other driver: that they had the first before is in the history."""
+
+    def has_it(node: int, day: float) -> bool:
+        return node < 6 and 8 <= day < 16
+
+    made = fleet(
+        20,
+        days=24,
+        driver=lambda node, day: "580.2" if has_it(node, day) else "580.1",
+        speed=lambda node, day: 0.93 if has_it(node, day) else 1.0,
+    )
+    path = stored(tmp_path, made)
+    status, out, _ = run("--all", "--history", path, *SINCE)
+    assert status == 0, out
+    assert "6 nodes that had it are at their level again" in " ".join(out.split())
+    status, out, _ = run("--all", "--history", path, "--since", f"{START + 12 * DAY:.0f}")
+    assert status == 1
+    text = " ".join(out.split())
+    assert "driver: 580.2 -> 580.1" in text
+    assert "the baseline of then applies again" in text
+    assert "results from before cannot be compared with" not in text
+    assert "stop the rollout" not in text
+
+
 def test_one_node_of_it_is_compared_by_its_newest_stored_fingerprint(run: Run, slowed: Path) -> None:
     status, out, _ = run("--host", "h-0020", "--history", slowed, *SINCE)
     assert status == 1
@@ -215,7 +240,7 @@ def test_only_errored_runs_cannot_be_told_and_are_counted(run: Run, tmp_path: Pa
             history.put_fingerprint(one, as_yaml(one).encode())
         history.put_many(
             HistoryRun(
-                f"r{n}", "class-580.1", "kin-580.1", "node-h-1", "h-1", PROFILE, "built-in", 1e9 + n, RunState.ERROR
+                f"r{n}", "class-580.1", "kin-580.1", "node-h-1", "h-1", PROFILE, "built-in", START + n, RunState.ERROR
             )
             for n in range(3)
         )

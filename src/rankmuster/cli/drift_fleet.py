@@ -36,9 +36,11 @@ def fleet_of(
     refused: list[str] = []
     nodes = []
     for name, of_node in sorted(stored.items()):
-        prints = _read(history, name, _worth_reading(of_node, since), refused)
+        wanted = _worth_reading(of_node, since)
+        prints = _read(history, name, wanted, refused)
         hashes = [one.node_hash for one in of_node if one.node_hash is not None]
-        nodes.append(_node(name, prints, hashes, live))
+        earlier = [one.class_hash for one in of_node[: of_node.index(wanted[0])] if one.class_hash is not None]
+        nodes.append(replace(_node(name, prints, hashes, live), earlier_classes=tuple(dict.fromkeys(earlier))))
     if not nodes and (live is not None or host is not None):
         nodes += _without_stored(history, host or (live.host if live is not None else None), live)
     histories = _histories(history, nodes, whole=host is None)

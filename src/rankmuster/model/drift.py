@@ -54,7 +54,7 @@ class DriftFinding:
 class DriftReport:
     """`baseline_applies`: whether results may still be compared with the old baseline; if not, `regenerate` says what
     is to be measured anew, and `why` which change did it. `unknown`: what could not be compared, with the reason; it
-    leaves the answer open. `notes`: what could not be and decides nothing."""
+    leaves the answer open. `notes`: what could not be and decides nothing, and losses that are over."""
 
     nodes: int
     classes: tuple[str, ...]

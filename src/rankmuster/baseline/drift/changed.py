@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from rankmuster.baseline.drift.fleet import NodePast, known
 from rankmuster.baseline.drift.parts import PROFILE, matters
@@ -12,6 +13,7 @@ from rankmuster.baseline.fingerprint.changes import changes, undecided
 from rankmuster.baseline.fingerprint.machine import MACHINE
 from rankmuster.model.fingerprint import Change, Fingerprint
 
+TAKEN_BACK = "taken back: the node is what it was before, and the baseline of then applies again"
 TAKE = "`rankmuster admit` on the node stores one with each result"
 
 
@@ -20,7 +22,8 @@ class NodeChanges:
     """One node. `since`: unix seconds of the first fingerprint with the new value, by place in `changes`.
 
     `before_class`, `class_hash`: None where unknown. `unknown`: what could not be compared and may matter to results,
-    in sentences; `notes`: what could not be and does not.
+    in sentences; `notes`: what could not be and does not. `returned`: it is in a class again that it was in before
+    `before` was taken: what was measured of it then is its baseline again.
     """
 
     node: NodePast
@@ -29,6 +32,7 @@ class NodeChanges:
     since: tuple[float, ...]
     unknown: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    returned: bool = False
 
     @property
     def before_class(self) -> str | None:
@@ -42,8 +46,16 @@ class NodeChanges:
 
     @property
     def moved(self) -> bool:
-        """Whether its class is another one now, both known."""
-        return None not in (self.before_class, self.class_hash) and self.before_class != self.class_hash
+        """Whether its class is another one now, both known, and one that is new to it."""
+        classes = (self.before_class, self.class_hash)
+        return not self.returned and None not in classes and classes[0] != classes[1]
+
+    def between(self, before: str, after: str) -> tuple[Change, ...]:
+        """What of it changed when it went from one class to the other, and makes the old baseline not applicable."""
+        for old, new in pairwise(self.node.fingerprints):
+            if (known(old.class_hash), known(new.class_hash)) == (before, after):
+                return tuple(one for one in changes(old, new) if not one.applies and not undecided(one))
+        return ()
 
 
 def compared(node: NodePast, since: float | None) -> NodeChanges:
@@ -64,6 +76,9 @@ def compared(node: NodePast, since: float | None) -> NodeChanges:
         return NodeChanges(node, None, (), (), (f"{node.name}: {what}; its past is not this one's",))
     known_ones = [one for one in found if not undecided(one) and one.part != PROFILE]
     real = tuple(one for one in known_ones if matters(one))
+    returned = _returned(node, before, now)
+    if returned:
+        real = tuple(_taken_back(one) for one in real)
     open_ones = [one for one in found if undecided(one)]
     return NodeChanges(
         node=node,
@@ -78,7 +93,22 @@ def compared(node: NodePast, since: float | None) -> NodeChanges:
             *(_not_known(node, one) for one in open_ones if one.applies),
             *(f"{node.name}: {changed(one)}, which does nothing known" for one in known_ones if not matters(one)),
         ),
+        returned=returned,
     )
+
+
+def _returned(node: NodePast, before: Fingerprint, now: Fingerprint) -> bool:
+    class_hash = known(now.class_hash)
+    if class_hash is None or class_hash == known(before.class_hash):
+        return False
+    earlier = {known(one.class_hash) for one in node.fingerprints if one.taken_at < before.taken_at}
+    return class_hash in earlier or class_hash in node.earlier_classes
+
+
+def _taken_back(change: Change) -> Change:
+    if change.applies:
+        return change
+    return replace(change, effect=TAKEN_BACK, applies=True, regenerate=())
 
 
 def same_machine(node: NodePast) -> bool:

@@ -33,7 +33,8 @@ def changed_findings(nodes: Sequence[NodeChanges], settings: DriftSettings) -> t
 
 def _finding(key: _Key, group: Mapping[str, tuple[float, Change]], of: int, settings: DriftSettings) -> DriftFinding:
     starts = {name: since for name, (since, _) in group.items()}
-    change = next(iter(group.values()))[1]
+    # where some went back to what they were and others got it anew, the latter matters more
+    change = min((change for _, change in group.values()), key=lambda one: one.applies)
     names = tuple(sorted(group))
     systematic = together(starts, of, settings) is not None
     where = "" if len(names) == 1 else f", on {many(len(names))} of {of:,}: {some(names)}"

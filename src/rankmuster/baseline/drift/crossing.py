@@ -21,6 +21,9 @@ MEDIAN_WIDER = math.sqrt(MEDIAN_VARIANCE)
 RUNS_COMPARED = 20
 """Newest runs of a node before a change, oldest ones after it: what lies further away tells of other things."""
 
+AT_HOME = 0.5
+"""Part of a shift within which nodes are at their level again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
@@ -28,6 +31,10 @@ class Crossing:
 
     `since`: unix seconds of the first run in the new class. `z`: the shift by its standard error. `moved`: nodes that
     each show it in their own results. `counts`: whether it is too large, and too certain, for chance.
+
+    `lasting`: nodes whose newest results are still at that level, in the new class or in another one since; where there
+    are none, `over` is when the first run of the last of them was back, in unix seconds. `returns`: the nodes were in
+    the new class before, and are at the level that they had there.
     """
 
     before: str
@@ -39,22 +46,42 @@ class Crossing:
     z: float
     moved: tuple[str, ...]
     counts: bool
+    lasting: tuple[str, ...]
+    over: float | None = None
+    returns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Runs of one node at a change of class. `earlier`: of the new class before that; `newest`: since its last change
+    of class, which led to class `now`."""
+
+    before: Ints
+    after: Ints
+    earlier: Ints
+    newest: Ints
+    now: int
 
 
 def crossings(runs: Runs, settings: DriftSettings) -> tuple[Crossing, ...]:
     """Every change of class that some node of `runs` went through, in every lane measured before and after it."""
-    transitions: dict[tuple[int, int], dict[str, tuple[Ints, Ints]]] = {}
+    transitions: dict[tuple[int, int], dict[str, _Rows]] = {}
     order = np.argsort(runs.node, kind="stable")
     starts = np.searchsorted(runs.node[order], np.arange(len(runs.nodes) + 1))
     for index, name in enumerate(runs.nodes):
         rows = order[starts[index] : starts[index + 1]]
-        steps = np.flatnonzero(np.diff(runs.class_[rows])) + 1
-        edges = [0, *steps.tolist(), len(rows)]
-        for number, step in enumerate(steps.tolist()):
-            key = (int(runs.class_[rows[step - 1]]), int(runs.class_[rows[step]]))
-            before = rows[edges[number] : step][-RUNS_COMPARED:]
-            after = rows[step : edges[number + 2]][:RUNS_COMPARED]
-            transitions.setdefault(key, {})[name] = (before, after)
+        stays = np.split(rows, np.flatnonzero(np.diff(runs.class_[rows])) + 1)
+        in_class = [int(runs.class_[stay[0]]) for stay in stays if len(stay)]
+        for place in range(1, len(in_class)):
+            key = in_class[place - 1], in_class[place]
+            past = [stay for stay, one in zip(stays[: place - 1], in_class, strict=False) if one == key[1]]
+            transitions.setdefault(key, {})[name] = _Rows(
+                before=stays[place - 1][-RUNS_COMPARED:],
+                after=stays[place][:RUNS_COMPARED],
+                earlier=past[-1][-RUNS_COMPARED:] if past else rows[:0],
+                newest=stays[-1][-RUNS_COMPARED:],
+                now=in_class[-1],
+            )
     found: list[Crossing] = []
     tests = max(1, len(transitions) * len(runs.level))
     for (before_class, after_class), nodes in sorted(transitions.items()):
@@ -69,21 +96,21 @@ def _crossing(
     runs: Runs,
     lane: Lane,
     classes: tuple[int, int],
-    nodes: dict[str, tuple[Ints, Ints]],
+    nodes: dict[str, _Rows],
     tests: int,
     settings: DriftSettings,
 ) -> Crossing | None:
     level = runs.level[lane]
     noise = noise_of(level, runs.node)
     names, shifts, variances, since, enough = [], [], [], [], []
-    for name, (before, after) in nodes.items():
-        old, new = _known(level[before]), _known(level[after])
+    for name, rows in nodes.items():
+        old, new = _known(level[rows.before]), _known(level[rows.after])
         if len(old) < 1 or len(new) < 1:
             continue
         names.append(name)
         shifts.append(float(np.median(new) - np.median(old)))
         variances.append(noise**2 * MEDIAN_WIDER**2 * (1 / len(old) + 1 / len(new)))
-        since.append(float(runs.time[after[0]]))
+        since.append(float(runs.time[rows.after[0]]))
         enough.append(len(old) >= LEAST_RUNS_BEFORE and len(new) >= LEAST_RUNS_AFTER)
     if not names:
         return None
@@ -101,6 +128,7 @@ def _crossing(
         if value * shift > 0 and abs(relative(value)) >= least / 2 and abs(value) > 2 * math.sqrt(variance)
     ]
     change = relative(shift)
+    lasting = _lasting(level, {name: nodes[name] for name in names}, shift)
     counts = abs(change) >= least and abs(z) >= bound and (len(names) >= settings.least_nodes or all(enough))
     return Crossing(
         before=runs.classes[classes[0]],
@@ -112,7 +140,31 @@ def _crossing(
         z=z,
         moved=tuple(moved),
         counts=counts,
+        lasting=lasting,
+        over=None if lasting else max(float(runs.time[nodes[name].newest[0]]) for name in names),
+        returns=_returns(level, [nodes[name] for name in names], shift),
     )
+
+
+def _lasting(level: Floats, nodes: dict[str, _Rows], shift: float) -> tuple[str, ...]:
+    """Nodes that are still at the level that the change led to: those that are in one class now are judged together."""
+    away: dict[int, list[float]] = {}
+    for rows in nodes.values():
+        now, old = _known(level[rows.newest]), _known(level[rows.before])
+        if len(now):
+            away.setdefault(rows.now, []).append(float(np.median(now) - np.median(old)))
+    back = {now for now, some in away.items() if float(np.median(some)) / (shift or 1.0) < AT_HOME}
+    return tuple(name for name, rows in nodes.items() if rows.now not in back)
+
+
+def _returns(level: Floats, nodes: list[_Rows], shift: float) -> bool:
+    """Whether most of them were in the new class before, and are at the level that they had there."""
+    away = [
+        float(np.median(_known(level[rows.after])) - np.median(earlier))
+        for rows in nodes
+        if len(earlier := _known(level[rows.earlier]))
+    ]
+    return 2 * len(away) > len(nodes) and abs(float(np.median(away))) < AT_HOME * abs(shift)
 
 
 def _known(values: Floats) -> Floats:

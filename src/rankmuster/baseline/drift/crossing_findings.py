@@ -24,15 +24,41 @@ def crossing_findings(
     settings: DriftSettings,
     profile: str,
 ) -> tuple[DriftFinding, ...]:
-    """Those that count, the lanes of one change of class and direction together. `nodes`: by node hash."""
+    """Those that count and last, the lanes of one change of class and direction together. `nodes`: by node hash."""
     groups: dict[tuple[str, str, DriftKind, bool], list[Crossing]] = {}
     for one in crossings:
-        if one.counts and (settings.since is None or one.since >= settings.since):
+        if one.counts and one.lasting and not one.returns and (settings.since is None or one.since >= settings.since):
             kind = DriftKind.LATENCY if one.lane.regime is Regime.LATENCY else DriftKind.BANDWIDTH
             groups.setdefault((one.before, one.after, kind, one.shift < 0), []).append(one)
     return tuple(
         _finding(key[2], lanes, common_changes(key[0], key[1], nodes), names, settings, profile)
         for key, lanes in groups.items()
+    )
+
+
+def over_notes(
+    crossings: Sequence[Crossing],
+    nodes: Mapping[str, NodeChanges],
+    names: Names,
+    settings: DriftSettings,
+    profile: str,
+) -> tuple[str, ...]:
+    """Changes of class that cost something and were taken back, in a sentence each: what was and is no more."""
+    worst: dict[tuple[str, str], Crossing] = {}
+    for one in crossings:
+        known = worst.get((one.before, one.after))
+        if not one.counts or one.over is None or one.shift >= 0 or one.returns:
+            continue
+        if settings.since is not None and one.over < settings.since:
+            continue
+        if known is None or one.shift < known.shift:
+            worst[one.before, one.after] = one
+    return tuple(
+        f"profile {profile}: {lane_words(one.lane)} was {percent(one.shift)} with "
+        f"{_what(common_changes(one.before, one.after, nodes), one)} from {day(one.since)} on; since "
+        f"{day(one.over or one.since)} {many(len(one.nodes))} that had it are at their level again: "
+        f"{some(tuple(sorted(names.of(node) for node in one.nodes)))}"
+        for one in worst.values()
     )
 
 
@@ -43,7 +69,15 @@ def common_changes(before: str, after: str, nodes: Mapping[str, NodeChanges]) ->
             found = tuple(change for change in one.changes if not change.applies)
             if found:
                 return found
+    for one in nodes.values():  # it went through both, and is in a third one now, or back in the first
+        found = one.between(before, after)
+        if found:
+            return found
     return ()
+
+
+def _what(changes: Sequence[Change], one: Crossing) -> str:
+    return ", ".join(changed(change) for change in changes) or f"class {short(one.before)} -> {short(one.after)}"
 
 
 def _finding(
@@ -55,10 +89,10 @@ def _finding(
     profile: str,
 ) -> DriftFinding:
     worst = max(lanes, key=lambda one: abs(one.shift))
-    members = tuple(sorted(names.of(node) for node in worst.nodes))
-    slower = tuple(sorted(names.of(node) for node in worst.moved))
+    members = tuple(sorted(names.of(node) for node in worst.lasting))
+    slower = tuple(sorted(names.of(node) for node in set(worst.moved) & set(worst.lasting)))
     shared = attribute(slower, names.everybody, settings)
-    what = ", ".join(changed(change) for change in changes) or f"class {short(worst.before)} -> {short(worst.after)}"
+    back = len(worst.nodes) - len(members)
     more = f" (and {many(len(lanes) - 1, 'more lane')})" if len(lanes) > 1 else ""
     systematic = len(members) >= settings.least_nodes
     where = f"{len(slower):,} of the {many(len(members))} that changed: {some(members)}" if len(members) > 1 else ""
@@ -72,8 +106,11 @@ def _finding(
                 None,
                 (
                     f"{lane_words(worst.lane)} is {percent(worst.shift)}{more} with "
-                    f"{what}, since {day(worst.since)}, profile {profile}",
+                    f"{_what(changes, worst)}, since {day(worst.since)}, profile {profile}",
                     where,
+                    f"{many(back, 'other node')} with it {'is' if back == 1 else 'are'} at the old level again"
+                    if back
+                    else "",
                     *(one.words for one in shared),
                 ),
             )

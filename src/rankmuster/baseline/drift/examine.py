@@ -10,8 +10,8 @@ from rankmuster.baseline.drift.changed import NodeChanges, compared, same_machin
 from rankmuster.baseline.drift.changed_findings import changed_findings, why_not
 from rankmuster.baseline.drift.choice_findings import choice_findings
 from rankmuster.baseline.drift.class_levels import ClassStep, class_changes, with_points
-from rankmuster.baseline.drift.crossing import crossings
-from rankmuster.baseline.drift.crossing_findings import crossing_findings, lone_losses
+from rankmuster.baseline.drift.crossing import Crossing, crossings
+from rankmuster.baseline.drift.crossing_findings import crossing_findings, lone_losses, over_notes
 from rankmuster.baseline.drift.fleet import Fleet
 from rankmuster.baseline.drift.lanes import Runs, runs_of
 from rankmuster.baseline.drift.loss_findings import Names, node_losses, spread_findings
@@ -47,7 +47,9 @@ def examine(fleet: Fleet, settings: DriftSettings = DEFAULTS) -> DriftReport:
         of_profile = [one for one in histories if one.profile == profile]
         runs = runs_of(of_profile)
         profiles.append(runs)
-        findings += _of_profile(of_profile, runs, hashes, names, settings)
+        across = crossings(runs, settings)
+        findings += _of_profile(of_profile, runs, across, hashes, names, settings)
+        notes += over_notes(across, hashes, names, settings, profile)
         steps += [step for one in of_profile for step in class_changes(one, settings)]
         if not runs.spread and len(runs.time):
             notes.append(f"profile {profile}: no run says how far its ranks lie apart (the built-in benchmark does)")
@@ -86,6 +88,7 @@ def _renamed(fleet: Fleet) -> tuple[ClassHistory, ...]:
 def _of_profile(
     histories: Sequence[ClassHistory],
     runs: Runs,
+    across: Sequence[Crossing],
     hashes: Mapping[str, NodeChanges],
     names: Names,
     settings: DriftSettings,
@@ -99,7 +102,6 @@ def _of_profile(
         {name: names.everybody[name] for name in map(names.of, _measured_now(runs, hashes)) if name in names.everybody},
     )
     left = losses(histories, runs, names.names, settings)
-    across = crossings(runs, settings)
     within = [one for one in left if one.classes[0] == one.classes[1]]
     return [
         *crossing_findings(across, hashes, mine, settings, profile),

@@ -16,7 +16,8 @@ class NodePast:
 
     `fingerprints`: by time, oldest first; the last one is what it is now. `now_is_live`: that one was taken just now,
     not stored before. `runs`: results the store has of it, by state, of any class.
-    `earlier_hashes`: what its node hash was before a GPU or NIC was replaced.
+    `earlier_hashes`: what its node hash was before a GPU or NIC was replaced. `earlier_classes`: classes that it was in
+    before the first of `fingerprints` was taken.
     """
 
     name: str
@@ -25,6 +26,7 @@ class NodePast:
     now_is_live: bool = False
     runs: Mapping[str, int] = field(default_factory=dict)
     earlier_hashes: tuple[str, ...] = ()
+    earlier_classes: tuple[str, ...] = ()
 
     @property
     def now(self) -> Fingerprint | None:
