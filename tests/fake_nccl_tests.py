@@ -12,7 +12,7 @@ NAMES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", 
 SCRIPT = """#!{python} -SE
 import json, os, signal, subprocess, sys, time
 sys.path.insert(0, {tests!r})
-from nccl_tests_sample import NEW, MIDDLE, factor, output
+from nccl_tests_sample import NEW, MIDDLE, average, count_of, factor, output, redop_of, root_of
 
 operation = os.path.basename(__file__).removesuffix("_perf")
 behaviour = json.load(open(__file__ + ".json"))
@@ -79,12 +79,18 @@ if "-J" in option and kind != "ignores -J":
               "times_us": [9.0, 10.0, 15.0]}}
     document = {{"version": 3, "args": sys.argv, "env": ["%s=%s" % pair for pair in os.environ.items()],
                 "nccl_version": 22809, "config": {{"nthreads": 1, "ngpus": ranks, "minimum_bytes": least,
-                "maximum_bytes": most, "validation": 1, "graph": int(option.get("-G", 0))}},
-                "results": [{{"size": size, "count": size // 4, "type": option["-d"], "redop": "sum", "root": "-1",
+                "maximum_bytes": reduced if reduced < most else most,
+                "step_factor" if "-f" in option else "step_bytes": int(option.get("-f") or option["-i"]),
+                "devices": [{{"rank": 0, "group": 0, "pid": os.getpid(), "hostname": "node01", "device": 0}}],
+                "validation": 1, "graph": int(option.get("-G", 0))}},
+                "results": [{{"size": size, "count": count_of(operation, size, ranks, option["-d"]),
+                             "type": option["-d"],
+                             "redop": redop_of(operation), "root": str(root_of(operation)),
                              "out_of_place": half(size), "out_of_place_per_iter": timing, "in_place": half(size)}}
                             for size in sizes],
                 "out_of_bounds": {{"count": 0, "okay": "true"}},
-                "average_bus_bandwidth": {{"bandwidth": 1.0, "okay": "unchecked"}}, "errors": [""], "end_time": ""}}
+                "average_bus_bandwidth": {{"bandwidth": average(operation, ranks, sizes), "okay": "unchecked"}},
+                "errors": [""], "end_time": ""}}
     written = json.dumps(document, indent=1)
     open(option["-J"], "w").write(written[: len(written) // 2] if kind == "cut json" else written)
 if kind == "cut mid-row":

@@ -39,6 +39,11 @@ def root_of(operation: str) -> int:
     return 0 if operation in ("broadcast", "reduce") else -1
 
 
+def count_of(operation: str, size: int, ranks: int, dtype: str) -> int:
+    """Elements, of the whole or of one rank's part of it."""
+    return size // TYPES[dtype] // (1 if operation in WHOLE else ranks)
+
+
 def columns(operation: str, shape: Shape) -> tuple[bool, bool]:
     """(redop, root): up to 2.12 a column stood only where the operation has it."""
     if shape is OLD:
@@ -59,8 +64,7 @@ def row(
     timed: bool = False,
 ) -> str:
     """One row; both halves take the same time. `inside`: correctness of the in-place half."""
-    width = TYPES[dtype]
-    count = size // width if operation in WHOLE else size // width // ranks
+    count = count_of(operation, size, ranks, dtype)
     algbw = size / time / 1000
     busbw = algbw * factor(operation, ranks)
     redop, root = columns(operation, shape)
@@ -87,6 +91,18 @@ def head(operation: str, shape: Shape = NEW, *, timed: bool = False) -> str:
     if timed:
         half += f"  {'i_min':>7s}  {'i_max':>7s}  {'i_p99':>7s}  {'i_cv%':>7s}"
     return begin + half * 2
+
+
+def time_of(size: int) -> float:
+    """Microseconds that an operation takes where nothing else is asked for."""
+    return 10 + size / 300_000
+
+
+def average(operation: str, ranks: int, sizes: Sequence[int], times: Sequence[float] | None = None) -> float:
+    """Bus bandwidth over all rows."""
+    taken = times if times is not None else [time_of(size) for size in sizes]
+    rates = [size / time / 1000 * factor(operation, ranks) for size, time in zip(sizes, taken, strict=True)]
+    return sum(rates) / len(rates)
 
 
 def output(
@@ -137,7 +153,7 @@ def output(
         "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)"
     )
     for place, size in enumerate(sizes):
-        time = times[place] if times is not None else 10 + size / 300_000
+        time = times[place] if times is not None else time_of(size)
         lines.append(
             row(
                 operation,
@@ -155,7 +171,7 @@ def output(
         bad = sum(wrong not in ("0", "N/A") for _ in sizes)
         lines += [
             f"# Out of bounds values : {bad} {'FAILED' if bad else 'OK'}",
-            "# Avg bus bandwidth    : 12.345 ",
+            f"# Avg bus bandwidth    : {average(operation, ranks, sizes, times):g} ",
             "#",
         ]
         if shape.version is not None:

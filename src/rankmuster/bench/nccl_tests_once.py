@@ -97,6 +97,8 @@ def combined(text: BenchmarkRun, json: BenchmarkRun) -> BenchmarkRun:
         nccl_version=text.nccl_version or json.nccl_version,
         started_at=json.started_at,
         ranks=text.ranks or json.ranks,
+        settings=text.settings or json.settings,
+        rank_count=text.rank_count if text.ranks else json.rank_count,
         measurements=tuple(measured),
     )
 

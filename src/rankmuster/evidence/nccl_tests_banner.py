@@ -15,15 +15,24 @@ OLD_SCALE = 10_000
 _VERSION = re.compile(r"(nccl|rccl)-tests(?: version |: Version )(\S{1,60})(?:.*?nccl-library=(\d{3,6}))?")
 _STARTING = re.compile(r"# Collective test starting: (\S{1,200})")
 _SETTINGS = re.compile(
-    r"nThreads? (\d{1,5}) nGpus (\d{1,5}) minBytes (\d{1,20}) maxBytes (\d{1,20}) step: (\d{1,20}) ?\((factor|bytes)\)"
+    r"nThreads? (\d{1,5}) nGpus (\d{1,5}) minBytes (\d{1,20}) maxBytes (\d{1,20}) step: (\d{1,20}) ?\((factor|bytes)\)",
+    re.ASCII,
 )
-_VALIDATION = re.compile(r"\bvalidation: (\d+)")
-_GRAPH = re.compile(r"\bgraph: (\d+)")
+_KEPT = (
+    ("warmup_iters", re.compile(r"\bwarmup iters: (\d{1,12})", re.ASCII)),
+    ("iters", re.compile(r"(?<!warmup )(?<!agg )\biters: (\d{1,12})", re.ASCII)),
+    ("agg_iters", re.compile(r"\bagg iters: (\d{1,12})", re.ASCII)),
+    ("validation", re.compile(r"\bvalidation: (\d{1,12})", re.ASCII)),
+    ("graph", re.compile(r"\bgraph: (\d{1,12})", re.ASCII)),
+    ("unalign", re.compile(r"\bunalign: (\d{1,12})", re.ASCII)),
+)
 _REDUCED = re.compile(r"Reducing maxBytes to (\d{1,20}) due to memory limitation")
 _RANK = re.compile(
     r"\bRank\s+(\d{1,7})\s+(?:Group\s+(\d{1,7})\s+)?Pid\s+(\d{1,10})\s+on\s+(\S{1,255})\s+device\s+(\d{1,4})\s+"
-    r"\[([0-9a-fA-Fx:.]{1,20})\]\s*(.{0,100}?)\s*$"
+    r"\[([0-9a-fA-Fx:.]{1,20})\]\s*(.{0,100}?)\s*$",
+    re.ASCII,
 )
+_LIKE_RANK = re.compile(r"^#?\s{0,8}Rank\s.{0,400}?\bPid\s")
 _COMMAND = re.compile(
     r"(?:^|[\s/'\"=])([\w./\-]{0,200}?\w{2,20}_perf(?:_\w{1,20})?)((?:\s+(?:-{1,2}[\w-]{1,30}|[\w./,:=-]{1,200}))*)"
 )
@@ -33,13 +42,14 @@ _NCCL_VERSION = re.compile(r"NCCL version (\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`validation`, `graph`: None where this version does not print them."""
+    """`validation`, `graph`: None where this version does not print them. `kept`: as `BenchmarkRun.settings` has it."""
 
     threads: int
     gpus: int
     series: Series
     validation: bool | None
     graph: bool | None
+    kept: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +105,14 @@ def settings(line: str) -> Settings | None:
     number = int(found[5])
     factor = number if found[6] == "factor" else None
     series = Series(int(found[3]), int(found[4]), factor, None if factor else number)
-    validation, graph = _VALIDATION.search(line), _GRAPH.search(line)
+    said = {name: value[1] for name, pattern in _KEPT if (value := pattern.search(line)) is not None}
     return Settings(
         int(found[1]),
         int(found[2]),
         series,
-        int(validation[1]) > 0 if validation else None,
-        int(graph[1]) > 0 if graph else None,
+        int(said["validation"]) > 0 if "validation" in said else None,
+        int(said["graph"]) > 0 if "graph" in said else None,
+        (("threads", found[1]), ("gpus", found[2]), *said.items()),
     )
 
 
@@ -109,6 +120,11 @@ def reduced(line: str) -> int | None:
     """The largest size that the GPUs' memory leaves, where it is less than what was asked for."""
     found = _REDUCED.search(line)
     return int(found[1]) if found else None
+
+
+def is_rank(line: str) -> bool:
+    """Whether it is a line of the list of ranks, also one that makes no sense."""
+    return _LIKE_RANK.match(line) is not None
 
 
 def device(line: str) -> Device | None:

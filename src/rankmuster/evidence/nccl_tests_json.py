@@ -18,9 +18,18 @@ from rankmuster.evidence.json_fields import number
 from rankmuster.evidence.nccl_tests_banner import MOST_ARGUMENTS, nccl_version
 from rankmuster.evidence.nccl_tests_end import Facts, Failure, Grade, ending
 from rankmuster.evidence.nccl_tests_environment import kept, looks_secret
+from rankmuster.evidence.nccl_tests_group import Group, Listed, group
 from rankmuster.evidence.nccl_tests_operation import of_name, of_program, possible
 from rankmuster.evidence.nccl_tests_rows import Placement, Row
-from rankmuster.evidence.nccl_tests_runs import CPU_TIME, TOOL, plausible
+from rankmuster.evidence.nccl_tests_runs import (
+    CPU_TIME,
+    NO_SETTINGS,
+    TOOL,
+    average_gap,
+    contradicted,
+    kept_settings,
+    unsound,
+)
 from rankmuster.evidence.nccl_tests_sizes import Series, missing
 from rankmuster.evidence.times import iso
 from rankmuster.model.benchmark import BenchmarkRank, BenchmarkRun, Cell, Measurement, Operation, Spread
@@ -31,6 +40,17 @@ DEPTH = 2
 MOST_RESULTS = 100_000
 MOST_ITERATIONS = 1_000_000
 MOST_RANKS = 1_000_000
+
+_KEPT = (
+    ("threads", "nthreads"),
+    ("gpus", "ngpus"),
+    ("warmup_iters", "warmup_iters"),
+    ("iters", "iterations"),
+    ("agg_iters", "aggregated_iterations"),
+    ("validation", "validation"),
+    ("graph", "graph"),
+    ("unalign", "unalign"),
+)
 
 _LOOKS = re.compile(rb'"(?:minimum_bytes|warmup_iters|out_of_place|nccl_version|alg_bw)"\s*:')
 _BUS_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}")
@@ -51,18 +71,24 @@ def read(data: bytes, source: str, operation: Operation | None = None) -> Benchm
     arguments = _arguments(document.get("args"))
     results = [_mapping(one) for one in _list(document.get("results"))[:MOST_RESULTS]]
     rows = [row for row in (_row(one, place) for place, one in enumerate(results)) if row is not None]
-    found, unusable = _operation(arguments, source, operation, rows, len(ranks) or None)
+    listed = _listed(config, ranks)
+    found, unusable = _operation(arguments, source, operation, rows, listed.members if listed.whole else None)
+    members = Group(len(ranks) or None)
+    if found is not None and rows:
+        members = group(listed, found, rows)
+        unusable = members.contradiction or None
+    odd = unsound(rows, found)
     if any("cpu_time" in _mapping(one.get("out_of_place")) for one in results):
         unusable = CPU_TIME
-    elif (odd := next((row for row in rows if not plausible(row)), None)) is not None:
-        unusable = f"result {odd.line} of {odd.size} bytes: size / time is not alg_bw, so it was changed or damaged"
+    elif odd is not None:
+        unusable = f"result {odd[0].line} of {odd[0].size} bytes: {odd[1]}"
     checked = number(config.get("validation")) != 0
     graph = (number(config.get("graph")) or 0) > 0
     measured: list[Measurement] = []
     if found is not None and unusable is None:
         for one in results:
             measured += _measurements(one, found, graph=graph, checked=checked)
-    state, reason = ending(_facts(document, parsed.damage, config, rows, measured, unusable, len(ranks) or None))
+    state, reason = ending(_facts(document, parsed.damage, config, rows, measured, unusable, members))
     return BenchmarkRun(
         source=source,
         tool=TOOL,
@@ -74,7 +100,10 @@ def read(data: bytes, source: str, operation: Operation | None = None) -> Benchm
         ranks=ranks,
         measurements=tuple(measured),
         environment=kept(_pairs(document.get("env"))),
+        environment_whole=bool(_list(document.get("env"))),
         command=arguments,
+        settings=kept_settings(_settings(config), rows),
+        rank_count=members.ranks if members.unlisted else None,
     )
 
 
@@ -135,9 +164,24 @@ def _ranks(config: Mapping[str, Any]) -> tuple[BenchmarkRank, ...]:
     return tuple(found[rank] for rank in sorted(found))
 
 
+def _listed(config: Mapping[str, Any], ranks: tuple[BenchmarkRank, ...]) -> Listed:
+    """The list of ranks; a process names its first one, and those of a group stand for all of their process."""
+    each = max(1, (number(config.get("nthreads")) or 1) * (number(config.get("ngpus")) or 1))
+    groups = [number(_mapping(one).get("group")) or 0 for one in _list(config.get("devices"))]
+    several = len(set(groups)) > 1
+    members = groups.count(min(groups)) * each if several else len(ranks)
+    return Listed(frozenset(one.rank for one in ranks), members, max(len(set(groups)), 1), each)
+
+
+def _settings(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    said = [(name, number(config.get(key))) for name, key in _KEPT]
+    blocking = [("blocking", "1")] if _true(config.get("blocking_collectives")) else []
+    return [(name, str(value)) for name, value in said if value is not None] + blocking
+
+
 def _row(result: Mapping[str, Any], place: int) -> Row | None:
     size, count = number(result.get("size")), number(result.get("count"))
-    if size is None:
+    if size is None or size < 0 or (count is not None and count < 0):
         return None
     out, inside = (_placement(_mapping(result.get(name))) for name in ("out_of_place", "in_place"))
     root = str(result.get("root") or "").strip()
@@ -170,6 +214,8 @@ def _operation(
         said = of_program(arguments[0])
         if said is None:
             return None, f"{arguments[0]} measures an operation whose results are not compared"
+        if said not in possible(rows, None, None, claimed=True):
+            return None, contradicted(f"it says that it is {arguments[0]}", possible(rows, None, ranks))
         return said, None
     can_be = possible(rows, None, ranks)
     for said in (given, of_name(source)):
@@ -184,6 +230,8 @@ def _operation(
 
 def _measurements(result: Mapping[str, Any], operation: Operation, *, graph: bool, checked: bool) -> list[Measurement]:
     size = number(result.get("size"))
+    if size is None or size < 0:
+        return []
     found: list[Measurement] = []
     for in_place, name in ((False, "out_of_place"), (True, "in_place")):
         half = _placement(_mapping(result.get(name)))
@@ -228,24 +276,34 @@ def _facts(
     rows: list[Row],
     measured: list[Measurement],
     unusable: str | None,
-    ranks: int | None,
+    members: Group,
 ) -> Facts:
-    gaps: list[str] = []
+    gaps = [members.gap] if members.gap else []
     if damage is not None:
         gaps.append(f"the file is cut or damaged ({damage}); the {len(rows)} results before that were read")
     least, most = number(config.get("minimum_bytes")), number(config.get("maximum_bytes"))
-    if least is not None and most is not None:
-        factor, step = number(config.get("step_factor")), number(config.get("step_bytes"))
-        gaps += missing(rows, Series(least, most, factor, step), ranks)
+    factor, step = number(config.get("step_factor")), number(config.get("step_bytes"))
+    if least is not None and most is not None and (factor or step or least == most):
+        gaps += missing(rows, Series(least, most, factor, step), members.ranks)
+    elif rows:
+        gaps.append(NO_SETTINGS)
+    results = _list(document.get("results"))
+    if len(results) > MOST_RESULTS:
+        gaps.append(f"it has {len(results)} results, and the first {MOST_RESULTS} were read")
+    elif len(rows) < len(results) or any(row.cut for row in rows):
+        gaps.append("a result has no size, no count or no time that makes sense")
     bounds = _mapping(document.get("out_of_bounds"))
     count = number(bounds.get("count"))
     average = _mapping(document.get("average_bus_bandwidth") or document.get("average_bus_bandwidith"))
+    if rows and unusable is None and average:
+        said = average_gap(_float(average.get("bandwidth")), rows)
+        gaps += [said] if said else []
     failures = tuple(
         Failure(Grade.HINT, " ".join(one.split())[:200])
         for one in _list(document.get("errors"))
         if isinstance(one, str) and one.strip()
     )
-    notes: list[str] = []
+    notes = [members.note] if members.note else []
     if measured and all(one.wrong is None for one in measured):
         notes.append("results were not checked for correctness")
     if average.get("okay") in ("false", False):

@@ -42,7 +42,17 @@ def merged(runs: Sequence[BenchmarkRun]) -> BenchmarkRun:
         transports=tuple(sorted({word for run in runs for word in run.transports})),
         channels=max(channels, default=None),
         command=next((run.command for run in runs if run.command), ()),
+        settings=_settings(runs),
+        rank_count=max((run.rank_count for run in runs if run.rank_count is not None), default=None),
     )
+
+
+def _settings(runs: Sequence[BenchmarkRun]) -> tuple[tuple[str, str], ...]:
+    """Each setting once, with all the values it had: "20,50"."""
+    found: dict[str, dict[str, None]] = {}
+    for name, value in sorted({pair for run in runs for pair in run.settings}):
+        found.setdefault(name, {}).update(dict.fromkeys(value.split(",")))
+    return tuple((name, ",".join(values)) for name, values in found.items())
 
 
 def _told(run: BenchmarkRun) -> str:

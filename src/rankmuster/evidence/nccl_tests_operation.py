@@ -43,7 +43,7 @@ _NAMES = (
     (Operation.SEND_RECV, re.compile(r"send[_-]?recv")),
     (Operation.REDUCE, re.compile(r"(?<!all)(?<!all[_-])reduce(?![_-]?scatter)")),
 )
-_WHOLE = {Operation.ALL_REDUCE, Operation.BROADCAST, Operation.REDUCE, Operation.SEND_RECV}
+WHOLE = {Operation.ALL_REDUCE, Operation.BROADCAST, Operation.REDUCE, Operation.SEND_RECV}
 """Their count is the whole of the size; the others' count is one rank's part of it."""
 
 
@@ -70,16 +70,22 @@ def element_bytes(dtype: str) -> int | None:
     return 1 if dtype.startswith(("fp8", "f8", "float8")) else None
 
 
-def possible(rows: Sequence[Row], head: Header | None, ranks: int | None) -> frozenset[Operation]:
-    """The operations that the numbers and columns of a table can be of; all of them where they say nothing."""
+def possible(
+    rows: Sequence[Row], head: Header | None, ranks: int | None, *, claimed: bool = False
+) -> frozenset[Operation]:
+    """The operations that the numbers and columns of a table can be of; all of them where they say nothing.
+
+    `claimed`: the tool itself names its operation. Then which halves were checked says nothing: a later version may
+    check what this one cannot.
+    """
     left = set(Operation)
     part = _count_is_a_part(rows)
     if part is not None:
-        left &= set(Operation) - _WHOLE if part else _WHOLE
+        left &= set(Operation) - WHOLE if part else WHOLE
     ratio = _ratio(rows)
     if ratio is not None:
         left = {operation for operation in left if _fits(operation, ratio, ranks)}
-    return frozenset(left & _by_columns(rows, head))
+    return frozenset(left & _by_columns(rows, head, claimed=claimed))
 
 
 def _ratio(rows: Sequence[Row]) -> float | None:
@@ -93,7 +99,7 @@ def _fits(operation: Operation, ratio: float, ranks: int | None) -> bool:
         return abs(operation.bus_factor(ranks) - ratio) <= TOLERANCE * max(ratio, 1.0)
     if operation is Operation.ALL_REDUCE:
         return ratio >= 1 - TOLERANCE
-    if operation in _WHOLE:
+    if operation in WHOLE:
         return abs(ratio - 1) <= TOLERANCE
     return ratio <= 1
 
@@ -107,7 +113,7 @@ def _count_is_a_part(rows: Sequence[Row]) -> bool | None:
     return None
 
 
-def _by_columns(rows: Sequence[Row], head: Header | None) -> set[Operation]:
+def _by_columns(rows: Sequence[Row], head: Header | None, *, claimed: bool) -> set[Operation]:
     """By redop, root, and whether in-place results could be checked (those of all-to-all and send-receive cannot)."""
     if not rows:
         return set(Operation)
@@ -126,7 +132,7 @@ def _by_columns(rows: Sequence[Row], head: Header | None) -> set[Operation]:
         # before 2.12: a column stood only where the operation uses it; of all-to-all redop stood empty
         own = Operation.BROADCAST if head.root else Operation.ALL_TO_ALL if head.redop else Operation.ALL_GATHER
         left &= {own, Operation.SEND_RECV}
-    unchecked = _unchecked_in_place(rows)
+    unchecked = None if claimed else _unchecked_in_place(rows)
     if unchecked is not None:
         symmetric = {Operation.ALL_TO_ALL, Operation.SEND_RECV}
         left &= symmetric if unchecked else set(Operation) - symmetric

@@ -22,10 +22,11 @@ MOST_NUMBERS = 32
 """Of one row; the widest table has a root and twice eight."""
 
 _TYPE = r"(?:u?int(?:8|16|32|64)?|char|half|b?float(?:8|16|32|64)?(?:_?e\dm\d)?|double|fp8_?e\dm\d\w{0,4}|f8e\dm\d)"
-_BEGIN = re.compile(rf"(?<![\w.,])(\d{{1,20}})\s+(\d{{1,20}})\s+({_TYPE})(?=\s|$)")
+_BEGIN = re.compile(rf"(?<![\w.,+-])([0-9]{{1,20}})\s+([0-9]{{1,20}})\s+({_TYPE})(?=\s|$)")
+_LIKE = re.compile(rf"^\s{{0,40}}([^\s#]\S{{0,60}})\s+(\S{{1,60}})\s+{_TYPE}(?:\s+\S{{1,40}}){{6}}")
 _REDOP = re.compile(r"\s+(sum|prod|max|min|avg|mulsum|none)(?=\s|$)")
-_ROOT = re.compile(r"\s+(-1(?!\d)|\d{1,9}(?![\w.,]))")
-_NUMBER = re.compile(r"\s+(\d{1,20}(?:\.\d{1,12})?(?:e[+-]?\d{1,4})?|N/A|-?nan|inf)(?![\w.,/])")
+_ROOT = re.compile(r"\s+(-1(?!\d)|[0-9]{1,9}(?![\w.,]))")
+_NUMBER = re.compile(r"\s+([0-9]{1,20}(?:\.[0-9]{1,12})?(?:e[+-]?[0-9]{1,4})?|N/A|-?nan|inf)(?![\w.,/])")
 _COMMA = re.compile(r"\s+\d{1,12},\d{1,6}(?=\s|$)")
 _STAMP = re.compile(r"\s+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*$")
 _HEADER = re.compile(r"\bsize\s+count\s+type\b.*\balgbw\s+busbw")
@@ -132,6 +133,12 @@ def beginning(line: str, number: int) -> Beginning | None:
         comma,
         interrupted or not left,
     )
+
+
+def unreadable(line: str) -> str | None:
+    """How a line begins that has the form of a row and is none: a size below zero, digits of another script."""
+    found = _LIKE.match(line)
+    return f"{found[1]} {found[2]}" if found is not None and _BEGIN.search(line) is None else None
 
 
 def continued(begun: Beginning, line: str) -> Beginning | None:

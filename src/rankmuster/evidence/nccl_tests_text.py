@@ -13,22 +13,42 @@ from dataclasses import dataclass, field
 
 from rankmuster.evidence import nccl_tests_banner as banner
 from rankmuster.evidence.nccl_tests_end import Failure, failure, is_usage
+from rankmuster.evidence.nccl_tests_group import Listed
 from rankmuster.evidence.nccl_tests_lines import Line, is_nccl, lines
 from rankmuster.evidence.nccl_tests_operation import of_program
-from rankmuster.evidence.nccl_tests_rows import Beginning, Header, Row, beginning, complete, continued, header, row
+from rankmuster.evidence.nccl_tests_rows import (
+    Beginning,
+    Header,
+    Row,
+    beginning,
+    complete,
+    continued,
+    header,
+    row,
+    unreadable,
+)
 
-MOST_ROWS = 200_000
+MOST_ROWS = 50_000
+"""Of one text, all tables together: a table of all types, operations and roots has 15,000, and a row takes 30 us."""
+
+MOST_DEVICES = 200_000
+"""Lines of lists of ranks in one text."""
+
 MOST_TABLES = 1_000
 MOST_FAILURES = 50
 
-_BOUNDS = re.compile(r"Out of bounds values\s*: (\d{1,18}) (OK|FAILED)")
-_AVERAGE = re.compile(r"Avg bus bandwidth\s*: (\S{1,30})(?: +(OK|FAILED))?")
+_BOUNDS = re.compile(r"Out of bounds values\s*: (\d{1,18}) (OK|FAILED)", re.ASCII)
+_AVERAGE = re.compile(r"# {0,4}Avg(?: bus bandwidth\s*:[ \t]*(\S{0,30})(?: +(OK|FAILED))?)?")
 _CONCLUDED = re.compile(r"# Collective test concluded")
 
 
 @dataclass
 class Table:
-    """One run of the tool, as its output shows it; `rows` in their order. See `nccl_tests_end.Facts` for its end."""
+    """One run of the tool, as its output shows it; `rows` in their order. See `nccl_tests_end.Facts` for its end.
+
+    `unread`: (line, how it begins) of rows that make no sense. `average`: what stands in its line, "" where that is
+    cut. `full`: the text has more than is read.
+    """
 
     line: int
     program: str | None = None
@@ -38,9 +58,13 @@ class Table:
     settings: banner.Settings | None = None
     reduced: int | None = None
     devices: dict[int, banner.Device] = field(default_factory=dict)
+    unread_ranks: int = 0
+    twice: int | None = None
     header: Header | None = None
     rows: list[Row] = field(default_factory=list)
     commas: int = 0
+    unread: list[tuple[int, str]] = field(default_factory=list)
+    full: bool = False
     bounds: tuple[int, bool] | None = None
     average: str | None = None
     below_wanted: bool = False
@@ -59,14 +83,13 @@ class Table:
         return self.concluded or self.average is not None or self.bounds is not None
 
     @property
-    def ranks(self) -> int | None:
-        """Members of the measured group: the listed ranks of the first one (a list may be cut in the middle)."""
+    def listed(self) -> Listed:
+        """The list of ranks; of several groups the first is the one whose rows are printed."""
         groups = {device.group for device in self.devices.values()}
-        if not groups:
-            return None
-        if len(groups) == 1:
-            return max(self.devices) + 1
-        return sum(device.group == min(groups) for device in self.devices.values())
+        first = min(groups, default=0)
+        members = sum(device.group == first for device in self.devices.values())
+        each = max(self.settings.threads * self.settings.gpus, 1) if self.settings is not None else 1
+        return Listed(frozenset(self.devices), members, len(groups), each, self.unread_ranks, self.twice)
 
 
 class _Writer:
@@ -76,6 +99,8 @@ class _Writer:
         self.tables: list[Table] = []
         self.table = Table(0)
         self.pending: Beginning | None = None
+        self.rows = 0
+        self.ranks = 0
 
     def take(self, line: Line) -> None:
         text = line.text
@@ -123,8 +148,8 @@ class _Writer:
             self._add(begun, ended=False)
 
     def _add(self, begun: Beginning, *, ended: bool) -> None:
-        if len(self.table.rows) < MOST_ROWS:
-            self.table.rows.append(row(begun, self.table.header, ended=ended))
+        self.table.rows.append(row(begun, self.table.header, ended=ended))
+        self.rows += 1
 
     def _other(self, line: Line) -> None:
         text, table = line.text, self.table
@@ -136,17 +161,32 @@ class _Writer:
             self._start_unless(not table.over and not table.rows and table.header is None, line.number)
             self.table.header = head
             return
-        if "Pid" in text and (device := banner.device(text)) is not None:
-            self._start_unless(not table.over and not table.rows, line.number)
-            self.table.devices.setdefault(device.rank.rank, device)
+        if "Pid" in text and self._device(text, line.number):
+            return
+        if table.header is not None and not table.over and (begins := unreadable(text)) is not None:
+            self._settle()
+            table.unread = [*table.unread, (line.number, begins)][:MOST_FAILURES]
             return
         if "_perf" in text or "nThread" in text or "-tests" in text or "Reducing maxBytes" in text:
             self._banner(text, line.number)
-        if ":" in text:
+        if ":" in text or "Avg" in text:
             self._summary(text)
         if is_usage(text):
             self.table.usage = True
         self._failure(text)
+
+    def _device(self, text: str, number: int) -> bool:
+        """Takes a line of the list of ranks."""
+        found = banner.device(text)
+        if found is None and not banner.is_rank(text):
+            return False
+        self._start_unless(not self.table.over and not self.table.rows, number)
+        self.ranks += 1
+        if found is None:
+            self.table.unread_ranks += 1
+        elif self.table.devices.setdefault(found.rank.rank, found) != found:
+            self.table.twice = found.rank.rank
+        return True
 
     def _banner(self, text: str, number: int) -> None:
         if (found := banner.settings(text)) is not None:
@@ -174,7 +214,7 @@ class _Writer:
             self.table.bounds = (int(bounds[1]), bounds[2] == "FAILED")
         elif (average := _AVERAGE.search(text)) is not None:
             self._settle()
-            self.table.average = average[1]
+            self.table.average = average[1] or ""
             self.table.below_wanted = average[2] == "FAILED"
         elif _CONCLUDED.search(text) is not None:
             self._settle()
@@ -195,6 +235,8 @@ class _Writer:
         self._settle()
         if len(self.tables) < MOST_TABLES:
             self.tables.append(self.table)
+        else:
+            self.tables[-1].full = True
         self.table = Table(number)
 
     def close(self) -> list[Table]:
@@ -206,11 +248,18 @@ class _Writer:
 def tables(data: bytes) -> list[Table]:
     """The runs in a text, in the order of their beginnings; one without a table where only failures were printed."""
     writers: dict[str, _Writer] = {}
+    rows = ranks = 0
     for line in lines(data):
         writer = writers.get(line.writer)
         if writer is None:
             writer = writers[line.writer] = _Writer()
+        rows, ranks = rows - writer.rows, ranks - writer.ranks
         writer.take(line)
+        rows, ranks = rows + writer.rows, ranks + writer.ranks
+        if rows >= MOST_ROWS or ranks >= MOST_DEVICES:
+            for one in writers.values():
+                one.table.full = True
+            break
     by_writer = [writer.close() for writer in writers.values()]
     found = [table for of_one in by_writer for table in of_one if table.begun]
     others = [table for of_one in by_writer for table in of_one if not table.begun]

@@ -140,6 +140,7 @@ class BenchmarkRun:
     command: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
     rank_count: int | None = None
+    environment_whole: bool = True  # False: a log or table named some of it, or none; what is not in it may be set
 
     @property
     def members(self) -> int:

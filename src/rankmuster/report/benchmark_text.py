@@ -54,7 +54,9 @@ def _head(run: BenchmarkRun) -> str:
         models = Counter(rank.gpu_model for rank in run.ranks if rank.gpu_model)
         where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
         model = f" ({', '.join(models)})" if models else ""
-        parts.append(f"{len(run.ranks)} ranks on {where}{model}")
+        parts.append(f"{run.members} ranks on {where}{model}")
+    elif run.members:
+        parts.append(f"{run.members} ranks")
     return plain(f"{run.source}: {', '.join(parts)}", limit=400)
 
 
