@@ -105,17 +105,23 @@ def _wholes(path: str) -> set[str]:
     """What the path is a part of."""
     parts = path.split("/")
     found = {"/".join(parts[:number]) for number in range(1, len(parts))}
-    if path.startswith("bridges/"):
+    if path.startswith("bridges/") or _of_nics_link(path):
         found.add("pci")
     if path.startswith(("settings/NCCL_", "nccl_settings/")):
         found.add(_NCCL)
     return found - {path}
 
 
+def _of_nics_link(path: str) -> bool:
+    return path.startswith("nics/") and "/pcie/" in path
+
+
 def _said_elsewhere(path: str, one: dict[str, Leaf], other: dict[str, Leaf]) -> bool:
     """Whether a fact is absent on a side because the device is, which is said of the device as a whole."""
     if path.startswith("container/") or (path.count("/") > 1 and path.startswith(("bridges/", "matrices/"))):
         return True
+    if _of_nics_link(path):
+        return True  # /sys shows the NIC on one side alone
     if "/facts/" in path:
         return True  # an older driver, or a text, tells fewer
     whole = "/".join(path.split("/")[:2])

@@ -12,7 +12,7 @@ from typing import Any
 
 from rankmuster.baseline.fingerprint.leaves_gpus import gpu_leaves
 from rankmuster.baseline.fingerprint.leaves_network import nic_leaves
-from rankmuster.baseline.fingerprint.leaves_pci import bridge_leaves
+from rankmuster.baseline.fingerprint.leaves_pci import bridge_leaves, end_leaves
 from rankmuster.baseline.fingerprint.setting_names import changes_choices
 from rankmuster.baseline.fingerprint.settings import NCCL_UNKNOWN
 from rankmuster.model.fingerprint import Fingerprint, NetworkDevice
@@ -55,7 +55,8 @@ def leaves_of(fingerprint: Fingerprint) -> dict[str, Leaf]:
         found[name] = part if isinstance(part, Unknown) else READ
     found |= gpu_leaves(_list(made.get("gpus")))
     found |= nic_leaves(_list(made.get("nics")))
-    found |= bridge_leaves(_list(made.get("pci")), _list(made.get("gpus")), _list(made.get("nics")))
+    tree = (_list(made.get("pci")), _list(made.get("gpus")), _list(made.get("nics")))
+    found |= end_leaves(*tree) | bridge_leaves(*tree)
     for name in ("topology_source", "cuda_driver", "nvswitches"):
         if name in made:
             found[name] = scalar(made[name])
@@ -125,6 +126,16 @@ def _view(view: Mapping[str, Any]) -> Iterator[tuple[str, Leaf]]:
     for name in ("graphs", "transports"):
         if name in view:
             yield f"nccl_view/{name}", scalar(view[name])
+    for seen in _list(view.get("gpus")):
+        if isinstance(seen, (list, tuple)) and len(seen) == 3:
+            yield f"nccl_view/gpus/{seen[0]}", f"{seen[2]} NVLinks"
+    for seen in _list(view.get("nets")):
+        if isinstance(seen, (list, tuple)) and len(seen) == 3:
+            name, speed, direct = seen
+            yield (
+                f"nccl_view/nets/{str(name).replace('/', '_')}",
+                f"{speed} {'with' if direct else 'without'} GPUDirect",
+            )
     for choice in _list(view.get("choices")):
         if isinstance(choice, Mapping):
             where = f"{choice.get('operation')} at {choice.get('size_bytes')} bytes"

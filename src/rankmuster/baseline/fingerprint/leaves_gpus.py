@@ -9,7 +9,6 @@ from rankmuster.model.unknown import Unknown
 
 _Leaf = str | int | float | bool | None | Unknown
 _AS_THEY_ARE = ("uuid", "bus_id", "model", "vbios", "numa")
-_OF_THE_LINK = ("width", "width_max", "generation_max")
 PRESENT = "present"
 
 STEADY_FACTS = (
@@ -31,9 +30,6 @@ def gpu_leaves(gpus: Sequence[Any]) -> dict[str, _Leaf]:
         at = f"gpus/{gpu.get('index', number)}"
         found[at] = PRESENT
         found |= {f"{at}/{name}": gpu[name] for name in _AS_THEY_ARE if name in gpu}
-        pcie = gpu.get("pcie")
-        if isinstance(pcie, Mapping):
-            found |= {f"{at}/pcie/{name}": pcie[name] for name in _OF_THE_LINK if name in pcie}
         found |= _links(f"{at}/nvlinks", gpu.get("links"))
         facts = gpu.get("facts")
         if isinstance(facts, Mapping):
@@ -50,12 +46,15 @@ def _links(at: str, links: Any) -> dict[str, _Leaf]:
     known = [link for link in links if isinstance(link, Mapping)]
     speeds = [link["speed_gbps"] for link in known if isinstance(link.get("speed_gbps"), (int, float))]
     remotes = sorted({link["remote"] for link in known if isinstance(link.get("remote"), str)})
+    versions = sorted({link["version"] for link in known if isinstance(link.get("version"), str)})
     down = sum(1 for link in known if link.get("state") == "inactive")
     found: dict[str, _Leaf] = {
         f"{at}/count": len(known),
         f"{at}/up": len(known) - down,
         f"{at}/leads to": ", ".join(remotes) or "nowhere said",
     }
+    if versions:
+        found[f"{at}/version"] = ", ".join(versions)
     if speeds:
         found[f"{at}/slowest GB/s"] = min(speeds)
     return found

@@ -8,7 +8,7 @@ from typing import Any
 from rankmuster.model.unknown import Unknown
 
 _Leaf = str | int | float | bool | None | Unknown
-_AS_THEY_ARE = ("guid", "address", "model", "firmware", "numa", "netdev")
+_AS_THEY_ARE = ("rdma", "guid", "address", "model", "firmware", "numa", "netdev")
 _OF_THE_PORT = ("state", "link_layer", "rate_gbps", "mtu")
 _ROCE_V2 = "v2"
 _IPV4 = ("::ffff:", "0000:0000:0000:0000:0000:ffff:")

@@ -3,8 +3,8 @@
 NCCL takes RDMA devices where there are any, and Ethernet interfaces only without them (`NET/IB`, else `NET/Socket`).
 The rate of a port is the most that its model can do (`nic_models`), and none where the model is not known: what ports
 run at is their state. Any rate that was seen, the fastest of the node's ports too, is another one on a node whose only
-NIC fell, or all of whose ports did, and would make it a class of its own, in which it is compared with nobody. Rates that
-were seen stand in `made_from`.
+NIC fell, or all of whose ports did, and would make it a class of its own, compared with nobody. What was seen stands in
+`made_from`.
 """
 
 from __future__ import annotations

@@ -47,6 +47,13 @@ RULES = (
         (ADMISSION,),
     ),
     Rule(
+        "gpus/*/nvlinks/version",
+        Weight.CLASS,
+        "NVLinks of another version: another board, or another driver's view of it",
+        "NVML nvmlDeviceGetNvLinkVersion",
+        (BASELINE, ADMISSION),
+    ),
+    Rule(
         "gpus/*/nvlinks/leads to",
         Weight.PATH,
         "NVLinks lead elsewhere: other pairs are neighbours, and NCCL finds other rings",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rankmuster.baseline.fingerprint.effects import ADMISSION, BASELINE, DUMPS, Difference, Rule, Weight
 
 _ACTIVE = "NCCL src/transport/net_ib: ports that are not ACTIVE are passed over"
+_LINK = "NCCL src/graph/xml.cc: max_link_width and max_link_speed of /sys"
 _GUIDE = "NCCL user guide, Environment Variables"
 
 
@@ -78,6 +79,35 @@ RULES = (
         "out or use another network; without it NCCL from 2.21 on finds the new one",
         f"{_GUIDE}: NCCL_IB_GID_INDEX; Linux: the GID table moves when an address is removed and added",
         (ADMISSION,),
+    ),
+    Rule(
+        "nics/*/pcie/width",
+        Weight.SLOWER,
+        "the NIC's own PCIe link is narrower: the NIC carries no more than that, whatever its port's rate, and all "
+        "rails wait for it; NCCL takes the widest that the link can be and does not see it; reseat the card or riser",
+        _LINK,
+        (ADMISSION,),
+        lambda d: d.fell,
+    ),
+    Rule(
+        "nics/*/pcie/generation",
+        Weight.SLOWER,
+        "the NIC's own PCIe link runs at a lower speed, each generation half of the next: the NIC carries no more than "
+        "that, and NCCL takes the highest that it can be and does not see it; look at the card, riser and BIOS",
+        _LINK,
+        (ADMISSION,),
+        lambda d: d.fell,
+    ),
+    Rule(
+        "nics/*/pcie/*_max", Weight.CLASS, "what the NIC's slot can do is another thing", _LINK, (BASELINE, ADMISSION)
+    ),
+    Rule("nics/*/pcie/*", Weight.SLOWER, "the NIC's own PCIe link is wider or faster than it was", _LINK, (ADMISSION,)),
+    Rule(
+        "nics/*/rdma",
+        Weight.PATH,
+        "the NIC is used by RDMA or by sockets alone: NCCL takes NET/IB where any RDMA device is, else NET/Socket",
+        "NCCL src/transport/net_ib and net_socket",
+        (BASELINE, ADMISSION),
     ),
     Rule(
         "nics/*/firmware",

@@ -131,6 +131,20 @@ RULES = (
         (ADMISSION,),
     ),
     Rule(
+        "nccl_view/gpus/*",
+        Weight.SLOWER,
+        "NCCL counts another number of NVLinks of this GPU: other channels, or less on each",
+        "its topology dump",
+        (ADMISSION, DUMPS),
+    ),
+    Rule(
+        "nccl_view/nets/*",
+        Weight.PATH,
+        "NCCL sees the NIC at another speed, or with GPUDirect on one side alone: other rings over the network",
+        "its topology dump",
+        (ADMISSION, DUMPS),
+    ),
+    Rule(
         "nccl_view/transports",
         Weight.PATH,
         "NCCL connected its ranks another way: SHM for P2P, or NET without /GDRDMA, is a slower one",
