@@ -23,7 +23,8 @@ WHY = Unknown("not asked")
 def gpus() -> tuple[GpuPath, ...]:
     path = captured()
     assert not isinstance(path.gpus, Unknown)
-    return path.gpus
+    # No captured text tells the NVLinks' error counters; live they are read.
+    return tuple(replace(gpu, facts={**gpu.facts, "NVLink / Counted Links": "18"}) for gpu in path.gpus)
 
 
 def with_facts(**facts: str) -> tuple[GpuPath, ...]:
@@ -35,13 +36,24 @@ def with_facts(**facts: str) -> tuple[GpuPath, ...]:
 
 def state_of(checks: list[Check], name: str) -> CheckState:
     """The worst state of a check: that of the part which is not well."""
-    states = [check.state for check in checks if check.name == name]
+    states = {check.state for check in checks if check.name == name}
     assert states, f"no check {name} among {[check.name for check in checks]}"
-    return next((state for state in states if state is not CheckState.PASS), CheckState.PASS)
+    return next(state for state in _WORST_FIRST if state in states)
 
 
 def failing(checks: list[Check], name: str) -> Check:
-    return next(check for check in checks if check.name == name and check.state is not CheckState.PASS)
+    bad = [check for check in checks if check.name == name and check.state is not CheckState.PASS]
+    return min(bad, key=lambda check: _WORST_FIRST.index(check.state))
+
+
+_WORST_FIRST = (
+    CheckState.HUNG,
+    CheckState.FAIL,
+    CheckState.ERROR,
+    CheckState.WARN,
+    CheckState.UNKNOWN,
+    CheckState.PASS,
+)
 
 
 def test_a_healthy_node_passes_every_hardware_check() -> None:
@@ -115,7 +127,7 @@ def test_what_nothing_says_is_unknown_and_required() -> None:
     assert not recovery_known(())
 
 
-def links(*, state: str = "active", speed: float = 26.562, count: int = 18) -> tuple[NvLink, ...]:
+def links(*, state: str | Unknown = "active", speed: float | Unknown = 26.562, count: int = 18) -> tuple[NvLink, ...]:
     """Eighteen links, the last of which is as told."""
     whole = [NvLink(n, "active", 26.562, WHY, "switch") for n in range(count)]
     return (*whole[:-1], NvLink(count - 1, state, speed, WHY, "switch"))
@@ -126,6 +138,14 @@ def links(*, state: str = "active", speed: float = 26.562, count: int = 18) -> t
     [
         (links(state="inactive"), CheckState.FAIL, "NVLink 17 down: 17 of 18 are up"),
         (links(state="sleep"), CheckState.PASS, ""),
+        (links(state="Inactive"), CheckState.FAIL, "NVLink 17 down"),
+        (links(state="disabled"), CheckState.FAIL, "NVLink 17 down"),
+        (links(state="off"), CheckState.FAIL, "NVLink 17 down"),
+        (links(state="N/A"), CheckState.UNKNOWN, "the state of NVLink 17 could not be read"),
+        (links(state=WHY), CheckState.UNKNOWN, "the state of NVLink 17 could not be read"),
+        (links(state="sleep", speed=WHY), CheckState.PASS, ""),
+        (links(speed=WHY), CheckState.UNKNOWN, "the speed of NVLink 17 could not be read"),
+        (links(speed=0.0), CheckState.FAIL, "NVLink 17 down"),
         (links(speed=13.281), CheckState.FAIL, "slower than the others"),
         (links(count=17), CheckState.FAIL, "17 NVLinks where its model has 18"),
         ((), CheckState.FAIL, "0 NVLinks where its model has 18"),
@@ -138,6 +158,24 @@ def test_links(own: tuple[NvLink, ...] | Unknown, state: CheckState, words: str)
     assert state_of(checks, "nvlinks") is state
     if words:
         assert words in failing(checks, "nvlinks").statement
+
+
+@pytest.mark.parametrize(
+    ("model", "speed", "state"),
+    [
+        ("NVIDIA H200", 13.281, CheckState.FAIL),
+        ("NVIDIA H200", 26.562, CheckState.PASS),
+        ("NVIDIA B200", 26.562, CheckState.FAIL),
+        ("NVIDIA B200", 53.125, CheckState.PASS),
+        ("NVIDIA X9000", 13.281, CheckState.PASS),
+    ],
+)
+def test_links_that_are_all_slower_than_their_model(model: str, speed: float, state: CheckState) -> None:
+    all_links = tuple(replace(link, speed_gbps=speed) for link in links())
+    checks = link_checks([replace(gpu, model=model, links=all_links) for gpu in gpus()])
+    assert state_of(checks, "nvlinks") is state
+    if state is CheckState.FAIL:
+        assert "slower than its model's are" in failing(checks, "nvlinks").statement
 
 
 def test_links_of_a_model_that_nobody_knows_are_compared_with_its_siblings() -> None:
@@ -200,12 +238,21 @@ def test_a_link_that_failed_to_recover_refuses_whenever_that_was() -> None:
         ({"Fabric__Health__Summary": "Limited Capacity"}, CheckState.WARN),
         ({"Fabric__Health__Bandwidth": "Degraded"}, CheckState.FAIL),
         ({"Fabric__Health_Mask": "0x1"}, CheckState.FAIL),
-        ({"Fabric__Health_Mask": "0x2"}, CheckState.PASS),
         ({"Fabric__Health_Mask": "0x10"}, CheckState.FAIL),
     ],
 )
 def test_fabric(facts: dict[str, str], state: CheckState) -> None:
     assert state_of(link_checks(with_facts(**facts)), "fabric") is state
+
+
+@pytest.mark.parametrize(
+    ("mask", "state"), [("0x2", CheckState.PASS), ("0x0", CheckState.PASS), ("?", CheckState.UNKNOWN)]
+)
+def test_a_fabric_whose_health_is_told(mask: str, state: CheckState) -> None:
+    told = [
+        replace(gpu, facts={**gpu.facts, "Fabric / Health Mask": mask if gpu.index == 2 else "0x2"}) for gpu in gpus()
+    ]
+    assert state_of(link_checks(told), "fabric") is state
 
 
 def at(width: int, generation: int, most: int = 16, top: int = 5) -> Link:
@@ -277,14 +324,34 @@ def test_clocks_under_load(reasons: int, state: CheckState) -> None:
     assert state_of(clock_checks(gpus(), load), "clocks") is state
 
 
+HW_THERMAL = "Clocks Event Reasons / HW Slowdown / HW Thermal Slowdown"
+COOL = {
+    "Clocks Event Reasons / HW Slowdown": "Not Active",
+    HW_THERMAL: "Not Active",
+    "Clocks Event Reasons / HW Slowdown / HW Power Brake Slowdown": "Not Active",
+    "Clocks Event Reasons / SW Thermal Slowdown": "Not Active",
+}
+
+
 def test_clocks_by_the_words_of_nvidia_smi() -> None:
-    key = "Clocks Event Reasons / HW Slowdown / HW Thermal Slowdown"
     (gpu, *_) = gpus()
-    hot = replace(gpu, facts={**gpu.facts, key: "Active"})
+    hot = replace(gpu, facts={**gpu.facts, **COOL, HW_THERMAL: "Active"})
     assert failing(clock_checks([hot], {}), "clocks").statement == "clocks held back: HW thermal slowdown"
-    cool = replace(gpu, facts={**gpu.facts, key: "Not Active"})
+    warm = replace(gpu, facts={**gpu.facts, **COOL, "Clocks Event Reasons / SW Thermal Slowdown": "Active"})
+    assert state_of(clock_checks([warm], {}), "clocks") is CheckState.WARN
+    cool = replace(gpu, facts={**gpu.facts, **COOL})
     assert state_of(clock_checks([cool], {}), "clocks") is CheckState.PASS
     assert state_of(clock_checks([gpu], {}), "clocks") is CheckState.UNKNOWN
+    xml = {
+        f"clocks_event_reasons / clocks_event_reason_{key.rpartition(' / ')[2].lower()}": "Not Active" for key in COOL
+    }
+    assert state_of(clock_checks([replace(gpu, facts=xml)], {}), "clocks") is CheckState.PASS
+
+
+def test_a_gpu_that_nobody_saw_at_work_is_not_told_to_be_well_under_load() -> None:
+    seen = {gpu.index: UnderLoad(clock_reasons=0x4, samples=5) for gpu in gpus() if gpu.index != 2}
+    found = failing(clock_checks(gpus(), seen), "clocks")
+    assert (found.state, found.subject) == (CheckState.UNKNOWN, "GPU 2 (0000:00:08.0)")
 
 
 def test_persistence_off_warns() -> None:
@@ -312,6 +379,8 @@ def test_gpus_that_are_lost_or_hang() -> None:
     assert failing(presence_checks(path), "gpus").state is CheckState.FAIL
     hangs = replace(third, uuid=Unknown("GPU 2 has not answered nvmlInit for 6 s: the driver blocks"))
     assert failing(presence_checks(replace(path, gpus=(first, hangs))), "gpus").state is CheckState.HUNG
+    later = replace(third, links=Unknown("GPU 2 has not answered nvmlDeviceGetNvLinkState for 6 s: the driver blocks"))
+    assert failing(presence_checks(replace(path, gpus=(first, later))), "gpus").state is CheckState.HUNG
 
 
 def test_a_fingerprint_alone_leaves_the_gpus_unknown() -> None:

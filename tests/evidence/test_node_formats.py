@@ -107,6 +107,7 @@ def test_gpus_give_the_same_values_as_the_drivers_own_tool():
     assert first.facts == {
         "Driver Version": "580.159.04",
         "Fabric / State": "Completed",
+        "NVLink / Counted Links": "2",
         "NVLink / Link 2 / dl_crc": "7",
     }
     assert (links.gpu, links.links, links.note) == ("0", (26.562, None, None), "sleep")

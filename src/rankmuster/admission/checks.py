@@ -41,8 +41,11 @@ def node_checks(before: Taken, after: Taken, facts: NodeFacts, runs: Sequence[Be
             *environment_checks(path, after.fingerprint.settings),
             *peer_checks(path),
         ]
-    if path is not None and not isinstance(path.nics, Unknown) and any(nic.rdma for nic in path.nics):
-        checks += port_checks(facts, facts.ports_before, after.fingerprint.settings)
+    nics = (
+        [nic.name for nic in path.nics if nic.rdma] if path is not None and not isinstance(path.nics, Unknown) else []
+    )
+    if nics:
+        checks += port_checks(facts, facts.ports_before, after.fingerprint.settings, nics)
     checks += [*log_checks(facts.nccl_log), *benchmark_checks(runs), *correctness_checks(runs)]
     return checks
 

@@ -17,6 +17,8 @@ software power cap (0x4) is how a GPU works at full load."""
 SOFTWARE_THERMAL = 0x20
 """The driver lowers the clock for heat: worth a word, the cooling is at its limit."""
 
+_THERMAL = "SW thermal slowdown"
+
 _COOLING = "look at the node's cooling and power supplies, then admit again"
 _SECTIONS = ("clocks event reasons / ", "clocks throttle reasons / ")
 """The second is what R530 and older call it. The XML repeats the section in each key."""
@@ -29,21 +31,22 @@ def clock_checks(gpus: Sequence[GpuPath], load: Mapping[int, UnderLoad]) -> list
         *gathered(
             "clocks",
             CheckGroup.HARDWARE,
-            [_clocks(gpu, load.get(gpu.index)) for gpu in gpus],
+            [_clocks(gpu, load.get(gpu.index), watched=watched) for gpu in gpus],
             kind="GPUs",
             well="clocks not held back by heat or power" + (" under load" if watched else " (seen idle)"),
         ),
         *gathered(
             "persistence",
             CheckGroup.HARDWARE,
-            [answer for gpu in gpus if (answer := _persistence(gpu)) is not None],
+            [_persistence(gpu) for gpu in gpus],
             kind="GPUs",
             well="the driver stays loaded (persistence mode)",
         ),
     ]
 
 
-def _clocks(gpu: GpuPath, load: UnderLoad | None) -> Answer:
+def _clocks(gpu: GpuPath, load: UnderLoad | None, *, watched: bool) -> Answer:
+    """`watched`: others were seen under load."""
     reasons = load.clock_reasons if load is not None else None
     if reasons is not None:
         held = [name for bit, name in HARDWARE_REASONS.items() if reasons & bit]
@@ -54,23 +57,31 @@ def _clocks(gpu: GpuPath, load: UnderLoad | None) -> Answer:
             words = "clocks lowered by the driver for heat under load"
             return Answer(subject(gpu), CheckState.WARN, words, _COOLING)
         return Answer(subject(gpu), CheckState.PASS, "")
-    told = [(key, value) for section in _SECTIONS for key, value in Said.of(gpu).below(section)]
-    if not told:
-        return Answer(subject(gpu), CheckState.UNKNOWN, "what holds its clocks back could not be read")
-    active = [
-        name
-        for name in HARDWARE_REASONS.values()
-        if any(key.endswith(name.lower()) and value.lower() == "active" for key, value in told)
-    ]
+    told = {key: value.lower() for section in _SECTIONS for key, value in Said.of(gpu).below(section)}
+    states = {name: _state(told, name) for name in (*HARDWARE_REASONS.values(), _THERMAL)}
+    active = [name for name in HARDWARE_REASONS.values() if states[name] == "active"]
     if active:
         return Answer(subject(gpu), CheckState.FAIL, f"clocks held back: {', '.join(active)}", _COOLING)
+    if states[_THERMAL] == "active":
+        return Answer(subject(gpu), CheckState.WARN, "clocks lowered by the driver for heat", _COOLING)
+    if watched:
+        return Answer(subject(gpu), CheckState.UNKNOWN, "it was not seen under load, as others were")
+    unread = [name for name, state in states.items() if state not in ("active", "not active")]
+    if unread:
+        what = f": {', '.join(unread)}" if told else ""
+        return Answer(subject(gpu), CheckState.UNKNOWN, f"what holds its clocks back could not be read{what}")
     return Answer(subject(gpu), CheckState.PASS, "")
 
 
-def _persistence(gpu: GpuPath) -> Answer | None:
+def _state(told: Mapping[str, str], name: str) -> str | None:
+    """Of the reason whose key ends in this name; the XML repeats the section in each key."""
+    return next((value for key, value in told.items() if key.endswith(name.lower())), None)
+
+
+def _persistence(gpu: GpuPath) -> Answer:
     mode = Said.of(gpu).word("persistence mode")
-    if mode is None:
-        return None
+    if mode is None or mode.lower() not in ("enabled", "disabled"):
+        return Answer(subject(gpu), CheckState.UNKNOWN, "its persistence mode could not be read")
     if mode.lower() == "enabled":
         return Answer(subject(gpu), CheckState.PASS, "")
     words = "persistence mode is off: the driver unloads between jobs, and error counters start again"

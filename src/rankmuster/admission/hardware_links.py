@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from rankmuster.admission.gathering import Answer, gathered
 from rankmuster.admission.gpu_words import Said, subject
 from rankmuster.admission.hardware_memory import RESET
+from rankmuster.baseline.gpu_links import nvlink_of
+from rankmuster.evidence.gpu_facts import COUNTED_LINKS
 from rankmuster.model.admission import Check, CheckGroup, CheckState
 from rankmuster.model.node_path import GpuPath, NvLink
 from rankmuster.model.unknown import Unknown
@@ -23,13 +25,30 @@ MODEL_LINKS: tuple[tuple[re.Pattern[str], int], ...] = (
 Models with bridges (NVL, PCIe) are not here: how many links a bridge uses depends on the bridge."""
 
 SLOWER = 0.98
-"""A link below this share of the fastest one has trained down. All links of a GPU report the very same speed."""
+"""A link below this share of the fastest one, or of its model's rate, has trained down. All links of a GPU report the
+very same speed."""
+
+UP = frozenset({"active", "sleep"})
+"""States of a link that is well: one that sleeps wakes with the first packet, and tells no speed until then."""
+DOWN = frozenset({"inactive", "disabled", "off", "down"})
+
+_BEFORE_FABRIC = re.compile(r"\b(?:V100|A100|A800)\b")
+"""Models that are joined by NVSwitches and register in no fabric that NVML tells of: that came with Hopper."""
 
 _FABRIC_HEALTH = (
     (0, "the bandwidth is degraded"),
     (4, "a route is unhealthy"),
 )
 """Shift in the health mask (nvml.h, two bits each: 1 true, 2 false) and what it says."""
+
+_FABRIC = "fabric / "
+_HEALTH: Mapping[str, frozenset[str]] = {
+    "health mask": frozenset(),
+    "health / summary": frozenset({"healthy", "unhealthy", "limited capacity"}),
+    "health / bandwidth": frozenset({"full", "degraded"}),
+    "health / route unhealthy": frozenset({"true", "false", "yes", "no"}),
+}
+"""What else a fabric tells, and in which words; any other word is one that nobody can judge. The mask is a number."""
 
 _FATAL_ERRORS = frozenset({"failed_recoveries"})
 _RECOVERIES = frozenset({"dl_recovery", "recoveries", "ecc_data"})
@@ -81,9 +100,14 @@ def _state(gpu: GpuPath, most: int, top: float) -> Answer | None:
             return None  # a model that may have none
         return Answer(subject(gpu), CheckState.UNKNOWN, f"its NVLinks could not be read ({_of_any(gpu.links, gpu)})")
     if wanted is None and most == 0:
-        return None
+        if not isinstance(gpu.model, Unknown):
+            return None
+        return Answer(
+            subject(gpu), CheckState.UNKNOWN, "its model could not be read, so whether it has NVLinks is open"
+        )
     whole = max(wanted or 0, most)
-    down = [link.link for link in gpu.links if link.state == "inactive"]
+    states = {link.link: _word(link.state) for link in gpu.links}
+    down = [link.link for link in gpu.links if states[link.link] in DOWN or link.speed_gbps == 0]
     if down:
         words = f"NVLink {_numbers(down)} down: {len(gpu.links) - len(down)} of {whole} are up"
         return Answer(subject(gpu), CheckState.FAIL, words, f"look for Xid 74 or 144 to 150 in the kernel log; {RESET}")
@@ -91,22 +115,31 @@ def _state(gpu: GpuPath, most: int, top: float) -> Answer | None:
         why = "its model has" if wanted == whole else "its siblings have"
         words = f"{len(gpu.links)} NVLinks where {why} {whole}"
         return Answer(subject(gpu), CheckState.FAIL, words, RESET)
-    slow = [
-        link.link
-        for link in gpu.links
-        if isinstance(link.speed_gbps, (int, float)) and 0 < link.speed_gbps < SLOWER * top
-    ]
+    speeds = {link.link: link.speed_gbps for link in gpu.links if isinstance(link.speed_gbps, (int, float))}
+    listed = nvlink_of(None if isinstance(gpu.model, Unknown) else gpu.model)
+    rate = listed.link_gbs if listed is not None else 0.0
+    slow = [link for link, speed in speeds.items() if speed < SLOWER * max(top, rate)]
     if slow:
-        words = f"NVLink {_numbers(slow)} is slower than the others ({top:g} GB/s)"
+        than = f"the others ({top:g} GB/s)" if rate <= top else f"its model's are ({rate:g} GB/s)"
+        words = f"NVLink {_numbers(slow)} is slower than {than}"
         return Answer(subject(gpu), CheckState.FAIL, words, RESET)
-    odd = [link.link for link in gpu.links if isinstance(link.state, Unknown)]
+    odd = [link for link, state in states.items() if state not in UP]
     if odd:
         return Answer(subject(gpu), CheckState.UNKNOWN, f"the state of NVLink {_numbers(odd)} could not be read")
+    silent = [link for link, state in states.items() if state != "sleep" and link not in speeds]
+    if silent:
+        return Answer(subject(gpu), CheckState.UNKNOWN, f"the speed of NVLink {_numbers(silent)} could not be read")
     return Answer(subject(gpu), CheckState.PASS, "")
 
 
+def _word(state: str | Unknown) -> str:
+    return "" if isinstance(state, Unknown) else state.strip().strip("<>").lower()
+
+
 def _errors(gpu: GpuPath, earlier: Mapping[tuple[int, str], int] | None) -> Answer:
-    counted = Said.of(gpu).link_errors()
+    counters = Said.of(gpu).link_counters()
+    silent = sorted({link for (link, _), count in counters.items() if count is None})
+    counted = {key: count for key, count in counters.items() if count}
     grown = {key: value for key, value in counted.items() if earlier is not None and value > earlier.get(key, 0)}
     fatal = [key for key in counted if key[1] in _FATAL_ERRORS]
     risen = [key for key in grown if key[1] in _RECOVERIES | _FATAL_ERRORS]
@@ -127,46 +160,74 @@ def _errors(gpu: GpuPath, earlier: Mapping[tuple[int, str], int] | None) -> Answ
             f"{sum(counted[key] for key in old)} errors on NVLink {_numbers(sorted({key[0] for key in old}))} earlier"
         )
         return Answer(subject(gpu), CheckState.WARN, f"{words}, none while the benchmark ran" if earlier else words)
+    counted_links = max(Said.of(gpu).number(COUNTED_LINKS.lower()) or 0, len({link for link, _ in counters}))
+    if silent or counted_links < max(len(_links(gpu)), 1):
+        which = f" of NVLink {_numbers(silent)}" if silent else f", of {len(_links(gpu)) - counted_links} NVLinks,"
+        return Answer(subject(gpu), CheckState.UNKNOWN, f"the error counters{which} could not be read")
     return Answer(subject(gpu), CheckState.PASS, "")
 
 
 def fabric_checks(gpus: Sequence[GpuPath]) -> list[Check]:
     """The fabric as each GPU is registered in it (Hopper and later on NVSwitches); others have none to check."""
-    answers = [answer for gpu in gpus if (answer := _fabric(gpu)) is not None]
+    told = {key for gpu in gpus for key in ("", *_HEALTH) if Said.of(gpu).word(_FABRIC + (key or "state")) is not None}
+    answers = [answer for gpu in gpus if (answer := _fabric(gpu, told)) is not None]
     well = "registered in the NVSwitch fabric (state Completed, status Success)"
     return gathered("fabric", CheckGroup.HARDWARE, answers, kind="GPUs", well=well, required=True)
 
 
-def _fabric(gpu: GpuPath) -> Answer | None:
+def _fabric(gpu: GpuPath, told: Set[str]) -> Answer | None:
+    """`told`: what some GPU of the node tells of its fabric, "" for its state: not every driver tells its health."""
     said = Said.of(gpu)
-    state, status = said.word("fabric / state"), said.word("fabric / status")
-    if state is None:
-        return None
+    state, status = said.word(_FABRIC + "state"), said.word(_FABRIC + "status")
     advice = "look at the fabric manager (on the host, for a VM): systemctl status nvidia-fabricmanager"
+    if state is None:
+        if "" in told or said.unanswered(_FABRIC + "state") or _must_register(gpu):
+            return Answer(subject(gpu), CheckState.UNKNOWN, "the fabric's state could not be read", advice)
+        return None
     if state.lower() != "completed":
         return Answer(subject(gpu), CheckState.FAIL, f"the fabric's state is {state}, not Completed", advice)
-    if status is not None and status.lower() != "success":
+    if status is None:
+        return Answer(subject(gpu), CheckState.UNKNOWN, "the fabric's status could not be read", advice)
+    if status.lower() != "success":
         return Answer(subject(gpu), CheckState.FAIL, f"the fabric's status is {status}", advice)
-    summary = (said.word("fabric / health / summary") or "").lower()
-    mask = said.word("fabric / health mask")
-    told = [words for shift, words in _FABRIC_HEALTH if mask is not None and (_hex(mask) >> shift) & 3 == 1]
-    if (said.word("fabric / health / bandwidth") or "").lower() == "degraded":
-        told.append(_FABRIC_HEALTH[0][1])
-    if (said.word("fabric / health / route unhealthy") or "").lower() in ("true", "yes"):
-        told.append(_FABRIC_HEALTH[1][1])
-    if summary == "unhealthy" or told:
-        words = " and ".join(dict.fromkeys(told)) or "it is unhealthy"
+    summary = (said.word(_FABRIC + "health / summary") or "").lower()
+    mask = _hex(said.word(_FABRIC + "health mask"))
+    bad = [words for shift, words in _FABRIC_HEALTH if mask is not None and (mask >> shift) & 3 == 1]
+    if (said.word(_FABRIC + "health / bandwidth") or "").lower() == "degraded":
+        bad.append(_FABRIC_HEALTH[0][1])
+    if (said.word(_FABRIC + "health / route unhealthy") or "").lower() in ("true", "yes"):
+        bad.append(_FABRIC_HEALTH[1][1])
+    if summary == "unhealthy" or bad:
+        words = " and ".join(dict.fromkeys(bad)) or "it is unhealthy"
         return Answer(subject(gpu), CheckState.FAIL, f"the fabric says: {words}", advice)
+    unread = [key for key in _HEALTH if _unread(said, key, told)]
+    if unread:
+        return Answer(subject(gpu), CheckState.UNKNOWN, f"the fabric's {unread[0]} could not be read", advice)
     if summary == "limited capacity":
         return Answer(subject(gpu), CheckState.WARN, "the fabric has limited capacity", advice)
     return Answer(subject(gpu), CheckState.PASS, "")
 
 
-def _hex(text: str) -> int:
+def _must_register(gpu: GpuPath) -> bool:
+    """Whether its links lead to a switch, or may: then the GPU has a fabric to be registered in."""
+    if isinstance(gpu.model, str) and _BEFORE_FABRIC.search(gpu.model):
+        return False
+    ends = [link.remote for link in _links(gpu)]
+    return "switch" in ends or (expected_links(gpu.model) is not None and any(isinstance(end, Unknown) for end in ends))
+
+
+def _unread(said: Said, key: str, told: Set[str]) -> bool:
+    word = said.word(_FABRIC + key)
+    if word is None:
+        return key in told or said.unanswered(_FABRIC + key)
+    return _hex(word) is None if key == "health mask" else word.lower() not in _HEALTH[key]
+
+
+def _hex(text: str | None) -> int | None:
     try:
-        return int(text[:20], 16)
+        return int(text[:20], 16) if text is not None else None
     except ValueError:
-        return 0
+        return None
 
 
 def _of_any(why: Unknown, gpu: GpuPath) -> str:

@@ -6,7 +6,8 @@ sign for a replacement), nvml.h fields 3 to 6, 142 to 145, 230, and the words of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
 
 from rankmuster.admission.gathering import Answer, gathered
 from rankmuster.admission.gpu_words import Said, subject
@@ -17,21 +18,32 @@ RESET = "drain the node, reset the GPU (nvidia-smi -r -i INDEX, or reboot), then
 REPLACE = "take the GPU out of service and have it replaced: its vendor's diagnosis takes this as the sign for it"
 
 _ECC = "ecc errors / "
+_VOLATILE = "volatile / "
 _REPAIRS = {
     "channel repair pending": RESET,
     "tpc repair pending": RESET,
     "unrepairable memory": REPLACE,
     "aggregate / sram threshold exceeded": REPLACE,
 }
+_PENDING = ("remapped rows / pending", "remapped rows / remapped row pending")
+_FAILED = ("remapped rows / remapping failure occurred", "remapped rows / remapped row failure")
+_RETIRED = ("retired pages / pending page blacklist", "retired pages / pending blacklist")
+"""In the words of nvidia-smi's text and of its XML."""
 
 
 def memory_checks(gpus: Sequence[GpuPath]) -> list[Check]:
     """ECC errors, remapped rows and the recovery action of every GPU."""
+    told = {
+        key
+        for said in map(Said.of, gpus)
+        for key in (*_REPAIRS, *(_VOLATILE + name for name in said.keys(_ECC + _VOLATILE)))
+        if said.word(_ECC + key) is not None
+    }
     return [
         *gathered(
             "memory-errors",
             CheckGroup.HARDWARE,
-            [_errors(gpu) for gpu in gpus],
+            [_errors(gpu, told) for gpu in gpus],
             kind="GPUs",
             well="no uncorrectable memory error since the driver was loaded",
             required=True,
@@ -54,53 +66,79 @@ def memory_checks(gpus: Sequence[GpuPath]) -> list[Check]:
     ]
 
 
-def _errors(gpu: GpuPath) -> Answer:
+def _errors(gpu: GpuPath, told: Set[str]) -> Answer:
+    """`told`: which of `_REPAIRS`, and of the counters, some GPU of the node tells; not every driver tells all."""
     said = Said.of(gpu)
-    volatile = _uncorrectable(said, "volatile / ")
+    volatile = _uncorrectable(said, _VOLATILE, told)
     aggregate = _uncorrectable(said, "aggregate / ")
     for key, advice in _REPAIRS.items():
-        if (said.word(_ECC + key) or "").lower() == "yes":
+        if said.yes(_ECC + key):
             return Answer(subject(gpu), CheckState.FAIL, f"{key.rpartition(' / ')[2].strip()}: yes", advice)
-    if volatile:
-        words = f"{volatile} uncorrectable memory error(s) since the driver was loaded"
+    if volatile.count:
+        words = f"{volatile.count} uncorrectable memory error(s) since the driver was loaded"
         return Answer(subject(gpu), CheckState.FAIL, words, RESET)
-    if volatile is None:
-        if str(gpu.ecc).lower() == "disabled":
-            words = "ECC is off: errors of memory are not seen"
-            return Answer(subject(gpu), CheckState.WARN, words, "switch ECC on (nvidia-smi -e 1) unless that is meant")
-        words = "how many uncorrectable memory errors there were could not be read"
+    if str(gpu.ecc).lower() == "disabled" and not volatile.known:
+        words = "ECC is off: errors of memory are not seen"
+        return Answer(subject(gpu), CheckState.WARN, words, "switch ECC on (nvidia-smi -e 1) unless that is meant")
+    if not volatile.whole:
+        silent = f" ({', '.join(volatile.silent[:4])})" if volatile.known else ""
+        words = f"how many uncorrectable memory errors there were could not be read{silent}"
         return Answer(subject(gpu), CheckState.UNKNOWN, words)
-    if aggregate:
-        words = f"{aggregate} uncorrectable memory error(s) in the GPU's life, none since the driver was loaded"
+    for key in _REPAIRS:
+        name = _ECC + key
+        if said.yes(name) is None and (key in told or said.unanswered(name)):
+            return Answer(subject(gpu), CheckState.UNKNOWN, f"{key.rpartition(' / ')[2]}: could not be read")
+    if aggregate.count:
+        words = f"{aggregate.count} uncorrectable memory error(s) in the GPU's life, none since the driver was loaded"
         return Answer(subject(gpu), CheckState.WARN, words, "watch whether the number rises")
     return Answer(subject(gpu), CheckState.PASS, "")
 
 
-def _uncorrectable(said: Said, section: str) -> int | None:
-    """Sum over the memories of a section; None where no counter says a number. Drivers name them differently."""
-    total: int | None = None
-    for key, _ in said.below(_ECC + section):
-        if "uncorrectable" in key or key == "double bit / total":
-            number = said.number(_ECC + section + key)
-            total = total if number is None else (total or 0) + number
-    return total
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Uncorrectable errors of a section. `known`: counters that say a number; `silent`: those that do not."""
+
+    count: int
+    known: int
+    silent: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        return self.known > 0 and not self.silent
+
+
+def _uncorrectable(said: Said, section: str, told: Set[str] = frozenset()) -> _Counted:
+    """Drivers name the counters differently: one sum, one for each memory, or up to Volta a total of double bits."""
+    keys = {*said.keys(_ECC + section), *(key[len(section) :] for key in told if key.startswith(section))}
+    names = sorted(key for key in keys if "uncorrectable" in key or key == "double bit / total")
+    counts = {name: said.number(_ECC + section + name) for name in names}
+    known = [count for count in counts.values() if count is not None]
+    silent = [name for name, count in counts.items() if count is None]
+    for one, other in (("sram", "dram"), ("dram", "sram")):  # of two memories both have to be told
+        if any(name.startswith(one) for name in names) and not any(name.startswith(other) for name in names):
+            silent.append(other)
+    return _Counted(sum(known), len(known), tuple(silent))
 
 
 def _rows(gpu: GpuPath) -> list[Answer]:
     said = Said.of(gpu)
-    pending = said.word("remapped rows / pending", "remapped rows / remapped row pending")
-    failed = said.word("remapped rows / remapping failure occurred", "remapped rows / remapped row failure")
-    if pending is None and failed is None:
-        retired = said.word("retired pages / pending page blacklist", "retired pages / pending blacklist")
-        if retired is None:
+    pending, failed = said.yes(*_PENDING), said.yes(*_FAILED)
+    if said.word(*_PENDING, *_FAILED) is None:
+        retired = said.yes(*_RETIRED)  # up to Volta pages are retired instead
+        if retired:
+            return [Answer(subject(gpu), CheckState.FAIL, "retired pages wait for a reset", RESET)]
+        if retired is None or said.unanswered(*_PENDING, *_FAILED):
             words = "the state of remapped rows could not be read"
             return [Answer(subject(gpu), CheckState.UNKNOWN, words)]
-        if retired.lower() == "yes":  # up to Volta pages are retired instead
-            return [Answer(subject(gpu), CheckState.FAIL, "retired pages wait for a reset", RESET)]
-    if (failed or "").lower() == "yes":
+        return [Answer(subject(gpu), CheckState.PASS, "")]
+    if failed:
         return [Answer(subject(gpu), CheckState.FAIL, "a row could not be remapped", REPLACE)]
-    if (pending or "").lower() == "yes":
+    if pending:
         return [Answer(subject(gpu), CheckState.FAIL, "a row waits for a reset to be remapped", RESET)]
+    asked = {"whether a row could not be remapped": failed, "whether a row waits for a reset": pending}
+    unread = [words for words, answer in asked.items() if answer is None]
+    if unread:
+        return [Answer(subject(gpu), CheckState.UNKNOWN, f"{' and '.join(unread)} could not be read")]
     spent = said.number("remapped rows / bank remap availability histogram / none")
     if spent:
         words = f"{spent} memory bank(s) have no spare row left: their next error cannot be repaired"

@@ -5,7 +5,7 @@ An idle GPU drops its generation to save power, never its width: the generation 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from rankmuster.admission.facts import UnderLoad
 from rankmuster.admission.gathering import Answer, gathered
@@ -28,6 +28,7 @@ def pcie_checks(
 ) -> list[Check]:
     """`load`: what was seen while the benchmark ran. `before`: the GPUs before it, for counters that rose."""
     earlier = {gpu.index: Said.of(gpu) for gpu in before}
+    told = {key for gpu in gpus for key in (*_FATAL, *_RETRIED) if Said.of(gpu).number(key) is not None}
     widest = max((gpu.pcie.width_max for gpu in gpus if isinstance(gpu.pcie.width_max, int)), default=0)
     return [
         *gathered(
@@ -48,7 +49,7 @@ def pcie_checks(
         *gathered(
             "pcie-errors",
             CheckGroup.HARDWARE,
-            [_errors(gpu, earlier.get(gpu.index)) for gpu in gpus],
+            [_errors(gpu, earlier.get(gpu.index), told) for gpu in gpus],
             kind="GPUs",
             well="no PCIe errors",
         ),
@@ -63,6 +64,8 @@ def _width(gpu: GpuPath, load: UnderLoad | None, widest: int) -> Answer:
     if isinstance(width, Unknown) or isinstance(most, Unknown):
         reason = next(value.reason for value in (width, most) if isinstance(value, Unknown))
         return Answer(subject(gpu), CheckState.UNKNOWN, f"its PCIe width could not be read ({reason})")
+    if not width or not most:
+        return Answer(subject(gpu), CheckState.UNKNOWN, "the driver tells no PCIe width (x0)")
     if width < most:
         return Answer(subject(gpu), CheckState.FAIL, f"PCIe x{width} where both ends can x{most}", RESEAT)
     if most < widest:
@@ -76,7 +79,7 @@ def _generation(gpu: GpuPath, load: UnderLoad | None) -> Answer:
     if isinstance(most, Unknown):
         return Answer(subject(gpu), CheckState.UNKNOWN, f"its PCIe generation could not be read ({most.reason})")
     best = max([value for value in (seen, now) if isinstance(value, int)], default=None)
-    if best is None:
+    if not best or not most:
         return Answer(subject(gpu), CheckState.UNKNOWN, "its PCIe generation could not be read")
     if best >= most:
         return Answer(subject(gpu), CheckState.PASS, "")
@@ -87,7 +90,8 @@ def _generation(gpu: GpuPath, load: UnderLoad | None) -> Answer:
     return Answer(subject(gpu), CheckState.FAIL, words, RESEAT)
 
 
-def _errors(gpu: GpuPath, earlier: Said | None) -> Answer:
+def _errors(gpu: GpuPath, earlier: Said | None, told: Set[str]) -> Answer:
+    """`told`: counters that some GPU of the node tells; captured text has fewer than NVML."""
     said = Said.of(gpu)
     for key in _FATAL:
         count = said.number(key)
@@ -102,8 +106,11 @@ def _errors(gpu: GpuPath, earlier: Said | None) -> Answer:
             return Answer(subject(gpu), CheckState.WARN, words, RESEAT)
         if count is not None and count >= REPLAYS:
             return Answer(subject(gpu), CheckState.WARN, f"{count} PCIe {name} since the driver was loaded", RESEAT)
-    if not any(said.number(key) is not None for key in (*_FATAL, *_RETRIED)):
-        return Answer(subject(gpu), CheckState.UNKNOWN, "its PCIe error counters could not be read")
+    asked = [key for key in (*_FATAL, *_RETRIED) if key in told or key in said.values]
+    silent = [key.removeprefix("pci / ") for key in asked if said.number(key) is None]
+    if silent or not asked:
+        which = f" ({', '.join(silent[:4])})" if silent else ""
+        return Answer(subject(gpu), CheckState.UNKNOWN, f"its PCIe error counters could not be read{which}")
     return Answer(subject(gpu), CheckState.PASS, "")
 
 
@@ -113,19 +120,24 @@ def _nics(path: NodePath) -> list[Check]:
     links = {node.address: node.link for node in path.pci}
     answers = []
     for nic in path.nics:
+        if not nic.rdma or nic.address is None:
+            continue
         link = links.get(nic.address) if isinstance(nic.address, str) else None
-        if nic.rdma and link is not None:
-            answers.append(_nic(nic.name, link))
+        answers.append(_nic(nic.name, link))
     well = "PCIe as wide and as fast as both ends can"
     return gathered("nic-pcie", CheckGroup.NETWORK, answers, kind="NICs", well=well)
 
 
-def _nic(name: str, link: Link) -> Answer:
+def _nic(name: str, link: Link | None) -> Answer:
+    if link is None:
+        return Answer(name, CheckState.UNKNOWN, "which PCI device it is could not be read")
     if isinstance(link.width, Unknown) or isinstance(link.width_max, Unknown):
         return Answer(name, CheckState.UNKNOWN, "its PCIe width could not be read")
     if link.width < link.width_max:
         return Answer(name, CheckState.FAIL, f"PCIe x{link.width} where it can x{link.width_max}", RESEAT)
     now, most = link.generation, link.generation_max
-    if isinstance(now, int) and isinstance(most, int) and now < most:
+    if not isinstance(now, int) or not isinstance(most, int):
+        return Answer(name, CheckState.UNKNOWN, "its PCIe generation could not be read")
+    if now < most:
         return Answer(name, CheckState.FAIL, f"PCIe generation {now} where it can {most}", RESEAT)
     return Answer(name, CheckState.PASS, "")

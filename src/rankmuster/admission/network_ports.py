@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from rankmuster.admission.facts import NodeFacts
 from rankmuster.admission.gathering import Answer, gathered
@@ -38,23 +38,40 @@ _ACTIVE = "PORT_ACTIVE"
 
 
 def port_checks(
-    facts: NodeFacts, before: Sequence[RdmaPort] = (), settings: Mapping[str, object] | None = None
+    facts: NodeFacts,
+    before: Sequence[RdmaPort] = (),
+    settings: Mapping[str, object] | None = None,
+    devices: Iterable[str] = (),
 ) -> list[Check]:
-    """`before`: the ports before the benchmark, to tell errors that came with it. `settings`: NCCL_IB_HCA's too."""
+    """`before`: the ports before the benchmark, to tell errors that came with it. `settings`: NCCL_IB_HCA's too.
+    `devices`: names of the RDMA NICs that the node has, each of which must be among the ports."""
     if isinstance(facts.ports, Unknown):
         words = f"RDMA ports could not be read ({facts.ports.reason})"
         return [Check("ports", CheckGroup.NETWORK, CheckState.UNKNOWN, "the node", words, required=True)]
-    ports = [port for port in facts.ports if used(port, str((settings or {}).get("NCCL_IB_HCA") or ""))]
+    wanted = str((settings or {}).get("NCCL_IB_HCA") or "")
+    ports = [port for port in facts.ports if used(port, wanted)]
+    absent = [
+        Answer(name, CheckState.UNKNOWN, "none of its ports could be read") for name in _absent(facts.ports, devices)
+    ]
     earlier = {(port.device, port.port): port.counters for port in before}
     fastest: dict[str | None, float] = {}
     for port in ports:
         fastest[port.link_layer] = max(fastest.get(port.link_layer, 0.0), port.rate_gbps or 0.0)
+    told: dict[str | None, set[str]] = {}
+    for port in ports:
+        told.setdefault(port.link_layer, set()).update(name for name in ERRORS if name in port.counters)
+    if not ports and not absent:
+        words = (
+            f"NCCL_IB_HCA={wanted} leaves out every port" if facts.ports else "no port of its RDMA NICs could be read"
+        )
+        state = CheckState.WARN if facts.ports else CheckState.UNKNOWN
+        return [Check("ports", CheckGroup.NETWORK, state, "the node", words, required=True)]
     rates = {f"{rate:g} Gb/s" for rate in fastest.values() if rate}
     return [
         *gathered(
             "ports",
             CheckGroup.NETWORK,
-            [_state(port, fastest[port.link_layer]) for port in ports],
+            [*(_state(port, fastest[port.link_layer]) for port in ports), *absent],
             kind="ports",
             well=f"active at {' and '.join(sorted(rates))}" if rates else "active",
             required=True,
@@ -62,7 +79,7 @@ def port_checks(
         *gathered(
             "port-errors",
             CheckGroup.NETWORK,
-            [_errors(port, earlier.get((port.device, port.port))) for port in ports],
+            [_errors(port, earlier.get((port.device, port.port)), told[port.link_layer]) for port in ports],
             kind="ports",
             well="no link errors",
         ),
@@ -88,6 +105,11 @@ def used(port: RdmaPort, wanted: str) -> bool:
     return without
 
 
+def _absent(ports: Sequence[RdmaPort], devices: Iterable[str]) -> list[str]:
+    seen = {port.device for port in ports}
+    return [name for name in devices if name not in seen]
+
+
 def _name(port: RdmaPort) -> str:
     return f"{port.device} port {port.port}"
 
@@ -105,13 +127,16 @@ def _state(port: RdmaPort, fastest: float) -> Answer:
         also = f", {port.physical_state}" if port.physical_state else ""
         words = f"the port is down ({port.state.removeprefix('PORT_')}{also})"
         return Answer(_name(port), CheckState.FAIL, words, f"{CABLE}; leave out an unused one with NCCL_IB_HCA")
-    if port.rate_gbps is not None and port.rate_gbps < fastest:
+    if not port.rate_gbps:
+        return Answer(_name(port), CheckState.UNKNOWN, "its rate could not be read")
+    if port.rate_gbps < fastest:
         words = f"{port.rate_gbps:g} Gb/s where its siblings have {fastest:g}"
         return Answer(_name(port), CheckState.FAIL, words, f"it came up with fewer lanes or slower: {CABLE}")
     return Answer(_name(port), CheckState.PASS, "")
 
 
-def _errors(port: RdmaPort, earlier: Mapping[str, int] | None) -> Answer:
+def _errors(port: RdmaPort, earlier: Mapping[str, int] | None, told: Set[str]) -> Answer:
+    """`told`: counters that some port of its kind has; which there are differs by adapter."""
     counted = {name: port.counters[name] for name in ERRORS if port.counters.get(name)}
     if earlier is not None:
         risen = {name: count - earlier[name] for name, count in counted.items() if count > earlier.get(name, count)}
@@ -122,8 +147,10 @@ def _errors(port: RdmaPort, earlier: Mapping[str, int] | None) -> Answer:
     if counted:
         words = ", ".join(f"{name} {count}" for name, count in counted.items())
         return Answer(_name(port), CheckState.WARN, f"errors since the driver was loaded: {words}", CABLE)
-    if not any(name in port.counters for name in ERRORS):
-        return Answer(_name(port), CheckState.UNKNOWN, "its error counters could not be read")
+    silent = sorted(told - port.counters.keys())
+    if silent or not told:
+        which = f" ({', '.join(silent[:4])})" if silent else ""
+        return Answer(_name(port), CheckState.UNKNOWN, f"its error counters could not be read{which}")
     return Answer(_name(port), CheckState.PASS, "")
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from rankmuster.admission.gathering import Answer, gathered
-from rankmuster.admission.gpu_words import subject
+from rankmuster.admission.gpu_words import Said, subject
 from rankmuster.model.admission import Check, CheckGroup, CheckState
 from rankmuster.model.node_path import GpuPath, NodePath
 from rankmuster.model.unknown import Unknown
 
 BLOCKS = "the driver blocks"
 """In the reason of whatever NVML was asked and did not answer in time (`collect.fingerprint.gpus`)."""
+
+_UUIDS = ("GPU-", "MIG-")
 
 RESTART = "look for Xid 79, 119 or 120 in the kernel log; reset the GPU or reboot the node"
 
@@ -34,10 +36,15 @@ def presence_checks(path: NodePath | None) -> list[Check]:
 
 
 def _answer(gpu: GpuPath) -> Answer:
-    error = gpu.facts.get("error")
+    error = gpu.facts.get("error") or Said.of(gpu).trouble()
     if error:
         return Answer(subject(gpu), CheckState.FAIL, f"NVML says instead of an answer: {error}", RESTART)
+    asked = (gpu.uuid, gpu.links, gpu.bus_id, gpu.model, gpu.vbios, gpu.ecc, gpu.mig, gpu.pcie.width)
+    hangs = next((value.reason for value in asked if isinstance(value, Unknown) and BLOCKS in value.reason), None)
+    if hangs is not None:  # it may have told its name before
+        return Answer(subject(gpu), CheckState.HUNG, f"it did not answer: {hangs}", RESTART)
     if isinstance(gpu.uuid, Unknown):
-        state = CheckState.HUNG if BLOCKS in gpu.uuid.reason else CheckState.UNKNOWN
-        return Answer(subject(gpu), state, f"it did not answer: {gpu.uuid.reason}", RESTART)
+        return Answer(subject(gpu), CheckState.UNKNOWN, f"it did not answer: {gpu.uuid.reason}", RESTART)
+    if not gpu.uuid.startswith(_UUIDS):
+        return Answer(subject(gpu), CheckState.UNKNOWN, f"it gives no UUID but {gpu.uuid!r}", RESTART)
     return Answer(subject(gpu), CheckState.PASS, "")

@@ -9,12 +9,18 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class LinkRate:
     """`gbs`: all links of one GPU; 0 for none. `to_all`: the usual systems join all GPUs through NVSwitch or a full
-    mesh; False where bridges join two to four cards."""
+    mesh; False where bridges join two to four cards. `link_gbs`: one link at its rate; 0 where there is none."""
 
     gbs: float
     to_all: bool
     source: str
+    link_gbs: float = 0.0
 
+
+_LINK_RATE = re.compile(r"NVLink (\d)")
+_LINK_GBS = {2: 25.0, 3: 25.0, 4: 25.0, 5: 50.0}
+"""GB/s of one direction of one link by NVLink's generation (NVIDIA's white papers of V100 to Blackwell). Drivers tell
+the rate of the wires, which is up to 6.25 % more (26.562 on H200)."""
 
 _SHEET = "NVIDIA's data sheet of {}"
 _TABLE: tuple[tuple[str, float, bool, str], ...] = (
@@ -40,5 +46,7 @@ def nvlink_of(model: str | None) -> LinkRate | None:
         return None
     for form, gbs, to_all, links in _TABLE:
         if re.search(form, model, re.IGNORECASE):
-            return LinkRate(gbs, to_all, f"{_SHEET.format(model)}: {links}")
+            generation = _LINK_RATE.match(links)
+            link_gbs = _LINK_GBS[int(generation[1])] if generation else 0.0
+            return LinkRate(gbs, to_all, f"{_SHEET.format(model)}: {links}", link_gbs)
     return None

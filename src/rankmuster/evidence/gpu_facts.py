@@ -9,6 +9,7 @@ Keys of facts are those of `nvidia-smi -q`, so that a detector asks one question
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from rankmuster.evidence import json_text, names
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
@@ -22,6 +23,9 @@ from rankmuster.model.problem import Problem, ProblemKind
 from rankmuster.model.topology import GpuFacts, NvlinkStatus
 
 SCHEMA = re.compile(rb'"schema"\s*:\s*"rankmuster\.gpus/')
+COUNTED_LINKS = "NVLink / Counted Links"
+"""How many NVLinks' error counters were read: without it no counter is no sign that all are zero."""
+
 _MEGA = 1000
 
 
@@ -78,9 +82,9 @@ def _gpu(
         speeds[at] = float(speed) / _MEGA if active and isinstance(speed, (int, float)) else None
         if state == "sleep" and "sleep" not in notes:
             notes.append("sleep")  # not in use, and not down
-        for name, value in _texts(link.get("errors")).items():
-            if value != "0" and len(facts) < MAX_FACTS:
-                facts[f"NVLink / Link {at} / {name}"] = value
+    for name, value in link_error_facts(links).items():
+        if len(facts) < MAX_FACTS:
+            facts[name] = value
     complaints.extend(fields.complaints)
     address = bus_id(bus) if bus else None
     found: list[GpuFacts | NvlinkStatus] = [GpuFacts(source, host, index, address, uuid, fields.text("name"), facts)]
@@ -89,6 +93,20 @@ def _gpu(
         name = str(index) if index is not None else address or ""
         found.append(NvlinkStatus(source, host, name, uuid, row, "; ".join(notes) or None))
     return found
+
+
+def link_error_facts(links: Sequence[Mapping[str, object]]) -> dict[str, str]:
+    """Of how many NVLinks the error counters were read, and those that are not zero: 18 links have 270 in all."""
+    counted: set[int] = set()
+    found: dict[str, str] = {}
+    for link in links:
+        at = number(link.get("link"), most=MAX_LINKS - 1)
+        errors = _texts(link.get("errors"))
+        if at is None or not errors:
+            continue
+        counted.add(at)
+        found |= {f"NVLink / Link {at} / {name}": value for name, value in errors.items() if value != "0"}
+    return {COUNTED_LINKS: str(len(counted)), **found} if counted else found
 
 
 def _texts(value: object) -> dict[str, str]:

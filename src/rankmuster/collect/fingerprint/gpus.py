@@ -13,6 +13,7 @@ from typing import Any
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.fingerprint.links import read_links
 from rankmuster.collect.node.nvml_session import NvmlSession
+from rankmuster.evidence.gpu_facts import link_error_facts
 from rankmuster.evidence.p2p_words import ANCESTOR_WORDS, P2P_WORDS, SELF
 from rankmuster.evidence.pci import address
 from rankmuster.evidence.pci_link import generation_number, width
@@ -97,6 +98,7 @@ def gpu_paths(told: Told, numa: Mapping[str, int | Unknown]) -> tuple[GpuPath, .
         why = Unknown(_why(told, index, entry))
         at = addresses.get(index)
         facts = {str(key): str(value) for key, value in entry["facts"].items()}
+        facts.update(link_error_facts(entry["links"]))
         if entry.get("error"):
             facts["error"] = str(entry["error"])
         found.append(
