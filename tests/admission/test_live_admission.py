@@ -37,13 +37,16 @@ Admitting = Callable[..., Outcome]
 def admitting(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Admitting:
     """One admission of four GPUs that NVML shows in a `mode` of the library."""
 
-    def go(mode: str = "normal", limit: float = 30.0, **benchmark: object) -> Outcome:
+    def go(
+        mode: str = "normal", limit: float = 30.0, shell: dict[str, str] | None = None, **benchmark: object
+    ) -> Outcome:
         monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
         monkeypatch.setenv("FAKE_NVML", mode)
         folder = install(tmp_path / "bin", **benchmark)
         (tmp_path / "dev").mkdir(exist_ok=True)
         (tmp_path / "dev" / "kmsg").write_text("6,1,0,-;Linux version 6.8.0\n")
-        how = How(Tool.NCCL_TESTS, None, {}, {"PATH": os.environ["PATH"]}, limit, folder=folder)
+        environ = {"PATH": os.environ["PATH"], **(shell or {})}
+        how = How(Tool.NCCL_TESTS, None, {}, environ, limit, folder=folder)
         machine = Machine(hostname="node7", dev=tmp_path / "dev")
         live = Live(how, PROFILE.key, machine=machine, image="none", take_seconds=TAKE_SECONDS)
         return admit(Plan(PROFILE, retests=0), live_sources(live, NoPast()))
@@ -63,6 +66,15 @@ def test_a_node_with_a_link_down_and_a_narrow_slot_is_refused_with_both(admittin
     assert run.transports == ("P2P/CUMEM",)
     passed = {check.name for check in record.checks if check.state is CheckState.PASS}
     assert {"gpus", "xid", "values", "transports", "same-node", "benchmark"} <= passed
+
+
+def test_what_the_shell_has_set_is_in_the_fingerprint_as_far_as_the_benchmark_had_it(admitting: Admitting) -> None:
+    outcome = admitting(shell={"NCCL_ALGO": "Ring", "NCCL_NVLS_ENABLE": "0"})
+    (run,) = outcome.record.runs
+    ran = {name: value for name, value in run.environment if name.startswith("NCCL_")}
+    known = {name: value for name, value in outcome.fingerprint.settings.items() if name.startswith("NCCL_")}
+    assert ran == known == {"NCCL_NVLS_ENABLE": "0"}
+    assert not any(check.name == "same-settings" for check in outcome.record.checks)
 
 
 def test_a_driver_that_does_not_start_is_hung_in_time_and_nothing_is_measured(admitting: Admitting) -> None:

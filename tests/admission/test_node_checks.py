@@ -15,7 +15,8 @@ from rankmuster.admission.peer_to_peer import peer_checks
 from rankmuster.admission.settings_checks import environment_checks
 from rankmuster.admission.slow_rank import slow_rank
 from rankmuster.admission.topology import topology_checks
-from rankmuster.admission.unchanged import same_settings_check, unchanged_check
+from rankmuster.admission.unchanged import same_settings_checks, unchanged_check
+from rankmuster.baseline.fingerprint.build import fingerprint_of
 from rankmuster.model.admission import Check, CheckState
 from rankmuster.model.benchmark import BenchmarkRun, RunState
 from rankmuster.model.node_path import Matrix, NodePath, PciNode
@@ -209,11 +210,36 @@ def test_a_node_that_changed_in_between_is_named_by_what_changed() -> None:
 def test_a_benchmark_that_ran_with_other_settings_than_the_fingerprints() -> None:
     fingerprint = taken().fingerprint
     ran = run_of("ar_1.txt", environment=(("NCCL_NVLS_ENABLE", "0"), ("NCCL_DEBUG", "INFO")))
-    assert same_settings_check(ran, fingerprint) is None
+    assert same_settings_checks([ran], fingerprint) == []
     other = run_of("ar_1.txt", environment=(("NCCL_NVLS_ENABLE", "0"), ("NCCL_ALGO", "Tree")))
-    found = same_settings_check(other, fingerprint)
-    assert found is not None
+    (found,) = same_settings_checks([ran, other], fingerprint)
     assert (found.state, "NCCL_ALGO=Tree, unset in the fingerprint" in found.statement) == (CheckState.ERROR, True)
+
+
+def test_a_variable_that_the_benchmark_lacked_is_a_difference_too() -> None:
+    fingerprint = taken({"NCCL_ALGO": "Ring"}).fingerprint
+    without = run_of("ar_1.txt", environment=(("NCCL_NVLS_ENABLE", "0"),), environment_whole=True)
+    (found,) = same_settings_checks([without], fingerprint)
+    assert "NCCL_ALGO was not set, Ring in the fingerprint" in found.statement
+    assert same_settings_checks([replace(without, environment_whole=False)], fingerprint) == [], "a log names some"
+    empty = replace(without, environment=())
+    assert "NCCL_NVLS_ENABLE was not set" in same_settings_checks([empty], fingerprint)[0].statement
+
+
+def test_what_nccl_conf_sets_is_in_no_benchmarks_environment() -> None:
+    fingerprint = fingerprint_of(replace(node_path({"NCCL_ALGO": "Ring"}), nccl_conf=("NCCL_ALGO",)))
+    ran = run_of("ar_1.txt", environment=(("NCCL_NVLS_ENABLE", "0"),), environment_whole=True)
+    assert same_settings_checks([ran], fingerprint) == []
+
+
+def test_runs_of_several_settings_are_not_one_node_measured_several_times() -> None:
+    unread = fingerprint_of(replace(node_path(), nccl_settings=Unknown("no right to read")))
+    runs = [
+        run_of("ar_1.txt", environment=(("NCCL_PROTO", proto),), environment_whole=True) for proto in ("LL", "Simple")
+    ]
+    (found,) = same_settings_checks(runs, unread)
+    assert (found.state, "NCCL_PROTO: LL and Simple" in found.statement) == (CheckState.ERROR, True)
+    assert same_settings_checks(runs[:1] * 2, unread) == []
 
 
 def test_what_floors_are_computed_from() -> None:

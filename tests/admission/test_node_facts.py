@@ -183,6 +183,12 @@ def test_a_shells_nccl_values_reach_neither_benchmark_nor_fingerprint() -> None:
     assert environment_of(shell, {"NCCL_PROTO": "LL"}) == {"PATH": "/bin", "HOME": "/root", "NCCL_PROTO": "LL"}
 
 
+def test_a_safeguard_that_the_benchmark_keeps_is_in_the_fingerprint_too() -> None:
+    shell = {"PATH": "/bin", "NCCL_NVLS_ENABLE": "0", "NCCL_ALGO": "Ring"}
+    assert environment_of(shell, {}) == {"PATH": "/bin", "NCCL_NVLS_ENABLE": "0"}
+    assert environment_of(shell, {"NCCL_NVLS_ENABLE": "1"})["NCCL_NVLS_ENABLE"] == "1"
+
+
 def test_an_unreadable_kernel_log_is_unknown_with_what_was_tried(tmp_path: Path) -> None:
     found = kernel_log(replace(Machine(), dev=tmp_path), boot=0.0, commands=(("false",),))
     assert isinstance(found, Unknown)

@@ -15,6 +15,7 @@ from rankmuster.admission.past import Past
 from rankmuster.admission.plan import Sources, Taken
 from rankmuster.baseline.fingerprint.build import fingerprint_of
 from rankmuster.baseline.fingerprint.setting_names import PREFIX
+from rankmuster.bench.builtin.environment import safeguards
 from rankmuster.bench.tool import How
 from rankmuster.collect.fingerprint import take
 from rankmuster.collect.machine import Machine
@@ -41,8 +42,10 @@ class Live:
 
 
 def environment_of(environ: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """What the benchmark runs with, for the fingerprint: a shell's NCCL_* values reach no benchmark, `given` do."""
-    return {**{name: value for name, value in environ.items() if not name.startswith(PREFIX)}, **given}
+    """What the benchmark runs with, for the fingerprint: of a shell's NCCL_* values the safeguards alone reach a
+    benchmark (`bench.builtin.environment`), and `given` do."""
+    others = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
+    return {**others, **safeguards(environ), **given}
 
 
 def live_sources(live: Live, past: Past) -> Sources:

@@ -45,7 +45,8 @@ def _taken(recorded: Recorded, profile: Profile, given: Mapping[str, str]) -> Ta
     known = {} if isinstance(path.nccl_settings, Unknown) else dict(path.nccl_settings)
     unread = isinstance(path.nccl_settings, Unknown)
     if settings and (unread or {**known, **settings} != known):
-        path = replace(path, nccl_settings={**known, **settings})
+        conf = None if path.nccl_conf is None else tuple(name for name in path.nccl_conf if name not in settings)
+        path = replace(path, nccl_settings={**known, **settings}, nccl_conf=conf)
     elif recorded.fingerprint is not None:
         return Taken(path, recorded.fingerprint)
     return Taken(path, fingerprint_of(path, profile_key=profile.key))

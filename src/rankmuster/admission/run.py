@@ -21,7 +21,7 @@ from rankmuster.admission.nccl_choices import choice_checks, transport_checks
 from rankmuster.admission.plan import Outcome, Plan, Sources, Taken
 from rankmuster.admission.profile_checks import profile_checks
 from rankmuster.admission.topology import topology_checks
-from rankmuster.admission.unchanged import same_settings_check, unchanged_check
+from rankmuster.admission.unchanged import SETTINGS, same_settings_checks, unchanged_check
 from rankmuster.bench.record import NoHistory, history_run
 from rankmuster.model.admission import AdmissionRecord, Check, CheckState, Decision, Kinship
 from rankmuster.model.benchmark import BenchmarkRun, HistoryRun, RunState
@@ -30,7 +30,7 @@ from rankmuster.model.judgement import RegimeJudgement, Standing
 from rankmuster.model.unknown import Unknown
 from rankmuster.report.admission_json import seal
 
-_OTHER = (SAME_NODE, SAME_VERSIONS, "same-settings")
+_OTHER = (SAME_NODE, SAME_VERSIONS, SETTINGS)
 """Checks whose error means that something else was measured than the fingerprint names."""
 
 JUDGED = (RunState.COMPLETE,)
@@ -67,7 +67,7 @@ def admit(plan: Plan, sources: Sources) -> Outcome:
     checks = node_checks(before, after, facts, measured.runs)
     checks.append(unchanged_check(before.fingerprint, after.fingerprint))
     checks += belonging_checks(measured.runs, after, plan)
-    checks += [check for run in measured.runs[:1] if (check := same_settings_check(run, after.fingerprint))]
+    checks += same_settings_checks(measured.runs, after.fingerprint)
     compared = _believed(measured, checks)
     foreign = contended(measured.runs, facts.load, compared.history)
     siblings = _siblings(after.fingerprint, sources)

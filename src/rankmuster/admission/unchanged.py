@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rankmuster.baseline.fingerprint.changes import changes
 from rankmuster.baseline.fingerprint.setting_names import PREFIX, changes_choices
@@ -13,6 +13,8 @@ from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.unknown import Unknown
 
 NAME = "same-node"
+SETTINGS = "same-settings"
+MASKED = "***"  # a value that may be a secret, as every collector writes it
 MOST = 6
 """Changes named; the two fingerprints have the rest."""
 
@@ -70,24 +72,53 @@ def _said(value: object) -> str:
     return "unset" if value is None else str(value)[:80]
 
 
-def same_settings_check(run: BenchmarkRun, fingerprint: Fingerprint) -> Check | None:
-    """ERROR where the benchmark ran with NCCL_* values that are not the fingerprint's; None where they agree.
+def same_settings_checks(runs: Sequence[BenchmarkRun], fingerprint: Fingerprint) -> list[Check]:
+    """ERROR where a run had NCCL_* values that are not the fingerprint's, lacked some, or runs differ; else nothing.
 
     A run that says nothing of its environment is taken to have had the node's; what the fingerprint could not read
-    cannot disagree, and has no class either.
+    cannot disagree, and has no class either. What nccl.conf sets is in no environment: NCCL reads it by itself.
     """
-    if not run.environment or NCCL_UNKNOWN in fingerprint.settings:
-        return None
-    ran = {name: value.strip() for name, value in run.environment if changes_choices(name)}
+    runs = [run for run in runs if run.measurements or run.ranks]  # one that did not begin says nothing
+    odd = [] if NCCL_UNKNOWN in fingerprint.settings else [words for run in runs for words in _odd(run, fingerprint)]
+    if odd:
+        statement = f"the benchmark ran with other settings than the fingerprint's: {_some(odd)}"
+        advice = "take the fingerprint with the same variables set (--env NAME=VALUE)"
+        return [_settings_check(statement, advice)]
+    told = [run for run in runs if run.environment_whole]
+    differ = [words for run in told[1:] for words in _differ(_settings(told[0]), _settings(run))]
+    if differ:
+        statement = f"the runs were not all started with the same settings: {_some(differ)}"
+        return [_settings_check(statement, "bring the runs of one setting at a time")]
+    return []
+
+
+def _odd(run: BenchmarkRun, fingerprint: Fingerprint) -> Iterator[str]:
+    ran = _settings(run)
     known = {name: value for name, value in fingerprint.settings.items() if name.startswith(PREFIX)}
-    told = {name: value for name, value in known.items() if not isinstance(value, Unknown)}
-    odd = [
-        f"{name}={value}, {told.get(name, 'unset')} in the fingerprint"
-        for name, value in sorted(ran.items())
-        if not isinstance(known.get(name), Unknown) and told.get(name) != value
-    ]
-    if not odd:
-        return None
-    words = f"the benchmark ran with other settings than the fingerprint's: {'; '.join(odd[:MOST])}"
-    advice = "take the fingerprint with the same variables set (--env NAME=VALUE)"
-    return Check("same-settings", CheckGroup.ENVIRONMENT, CheckState.ERROR, "the node", words, advice, required=True)
+    for name, value in sorted(ran.items()):
+        if not isinstance(known.get(name), Unknown) and known.get(name) != value:
+            yield f"{name}={value}, {known.get(name, 'unset')} in the fingerprint"
+    if not run.environment_whole:
+        return
+    by_file = fingerprint.made_from.get("nccl_conf") or ()
+    for name, here in sorted(known.items()):
+        if name not in ran and name not in by_file and not isinstance(here, Unknown) and here != MASKED:
+            yield f"{name} was not set, {here} in the fingerprint"
+
+
+def _differ(first: dict[str, str], other: dict[str, str]) -> Iterator[str]:
+    for name in sorted(first.keys() | other.keys()):
+        if first.get(name) != other.get(name):
+            yield f"{name}: {_said(first.get(name))} and {_said(other.get(name))}"
+
+
+def _settings(run: BenchmarkRun) -> dict[str, str]:
+    return {name: value.strip() for name, value in run.environment if changes_choices(name)}
+
+
+def _some(words: Sequence[str]) -> str:
+    return "; ".join(list(dict.fromkeys(words))[:MOST])
+
+
+def _settings_check(words: str, advice: str) -> Check:
+    return Check(SETTINGS, CheckGroup.ENVIRONMENT, CheckState.ERROR, "the node", words, advice, required=True)

@@ -111,6 +111,7 @@ def run_nccl_tests(
         source=f"nccl-tests in {next(iter(binaries.values())).path.parent}",
         started_at=began,
         environment=kept(environment.items()),
+        environment_whole=True,
     )
 
 

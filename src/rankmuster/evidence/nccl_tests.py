@@ -35,7 +35,7 @@ def read_json(data: bytes, source: str, operation: Operation | None = None) -> B
 
 
 def _of_text(data: bytes, source: str, operation: Operation | None) -> tuple[BenchmarkRun, ...]:
-    runs = [benchmark_run(table, source, operation) for table in tables(data)]
+    runs = [replace(benchmark_run(table, source, operation), environment_whole=False) for table in tables(data)]
     if not runs:
         return ()
     if len(data) > MAX_BYTES:

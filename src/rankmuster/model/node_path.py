@@ -184,3 +184,4 @@ class NodePath:
     nccl_settings: Mapping[str, str] | Unknown  # environment and nccl.conf; values of secrets never
     nccl_view: NcclView | None = None
     sources: tuple[tuple[str, str], ...] = ()
+    nccl_conf: tuple[str, ...] | None = None  # names of nccl_settings that nccl.conf sets, not the environment

@@ -53,6 +53,7 @@ def test_a_node_with_switches_is_read_whole(tmp_path, nvml):
     assert path.container.iommu == "off"
     assert path.container.devices == ("uverbs",)
     assert path.nccl_settings == {"NCCL_ALGO": "Ring"}
+    assert path.nccl_conf == (), "set by the environment, and no nccl.conf adds to it"
     assert (path.cpu.vendor, path.cpu.sockets, path.cpu.numa_nodes) == ("GenuineIntel", 2, 2)
     assert path.nvswitches == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rankmuster.bench.builtin.conclude import Ended, Run, conclude
 from rankmuster.bench.builtin.frames import MARK, Listener
@@ -26,4 +27,4 @@ def read_output(outputs: Sequence[bytes], source: str) -> BenchmarkRun:
     if heard.expected is None:
         raise ValueError(f"{source}: no rank of the built-in benchmark speaks in it")
     run = Run(source=source, ranks=heard.expected, started_at=heard.started_at, environment=(), command=())
-    return conclude(heard, Ended(), run)
+    return replace(conclude(heard, Ended(), run), environment_whole=False)

@@ -110,6 +110,7 @@ def _joined(
         container=container,
         software=software,
         nccl_settings=settings,
+        nccl_conf=None if isinstance(settings, Unknown) else tuple(name for name in settings if name not in known),
         sources=_sources(told, found, order.why),
     )
 
