@@ -77,6 +77,13 @@ def test_a_fault_is_refused_for_what_it_is(history: str, tmp_path: Path, fault: 
     assert record.reasons[0].startswith(reason)
 
 
+def test_what_nccl_chose_is_told_at_the_sizes_that_were_measured(history: str, tmp_path: Path) -> None:
+    """NCCL logs 8 MiB to 128 MiB, the bytes of one of two ranks."""
+    reasons = " ".join(admitted(history, tmp_path, lines("ll-forced")).record.reasons)
+    assert "all_gather at 16 MiB to 256 MiB: protocol LL, SIMPLE in the class" in reasons
+    assert "8 MiB to 128 MiB" not in reasons
+
+
 def test_the_busy_gpu_is_named(history: str, tmp_path: Path) -> None:
     record = admitted(history, tmp_path, lines("busy-kernel")).record
     assert "the GPU of rank 1 (device 1) is slow by itself" in " ".join(record.reasons)

@@ -12,7 +12,7 @@ from rankmuster.admission.nccl_log_checks import log_checks
 from rankmuster.evidence import nccl_log
 from rankmuster.evidence.blob import Blob
 from rankmuster.model.admission import CheckState
-from rankmuster.model.benchmark import AlgorithmChoice
+from rankmuster.model.benchmark import AlgorithmChoice, BenchmarkRun, Operation
 
 
 def choice(size: int, algorithm: str = "RING", protocol: str = "SIMPLE", channels: int | None = 24) -> AlgorithmChoice:
@@ -28,6 +28,33 @@ def test_choices_beside_the_class() -> None:
     assert choice_checks(replace(run, choices=tuple(usual[0])), usual)[0].state is CheckState.PASS
     assert choice_checks(replace(run, choices=()), usual)[0].state is CheckState.UNKNOWN
     assert choice_checks(run, usual[:2])[0].state is CheckState.UNKNOWN, "two runs may both be the odd ones"
+
+
+def gathering(*sizes: int, ranks: int = 2) -> BenchmarkRun:
+    """A run of all_gather that measured these sizes, of all ranks together."""
+    run = run_of("ar_1.txt")
+    rows = [
+        replace(row, cell=replace(row.cell, operation=Operation.ALL_GATHER, size_bytes=size))
+        for row, size in zip(run.measurements, sizes, strict=False)
+    ]
+    return replace(run, measurements=tuple(rows), ranks=run.ranks[:ranks])
+
+
+@pytest.mark.parametrize(
+    ("measured", "logged", "words"),
+    [
+        ((16, 64, 256), (8, 32, 128), "all_gather at 16 MiB to 256 MiB"),  # the bytes of one rank of two
+        ((8, 16, 32), (4, 8, 16), "all_gather at 8 MiB to 32 MiB"),
+        ((16, 64, 256), (16, 64, 256), "all_gather at 16 MiB to 256 MiB"),
+        ((16, 64, 256), (5, 6), "all_gather at 5 MiB to 6 MiB"),  # nobody can tell: as NCCL says it
+    ],
+)
+def test_sizes_are_those_that_were_measured(measured: tuple[int, ...], logged: tuple[int, ...], words: str) -> None:
+    chosen = tuple(AlgorithmChoice("all_gather", size << 20, "RING", "LL", 24) for size in logged)
+    usual = [[replace(one, protocol="SIMPLE") for one in chosen]] * 3
+    run = replace(gathering(*(size << 20 for size in measured)), choices=chosen)
+    (found,) = choice_checks(run, usual)
+    assert found.statement == f"{words}: protocol LL, SIMPLE in the class"
 
 
 def test_a_class_that_is_of_two_minds_has_no_usual_choice() -> None:

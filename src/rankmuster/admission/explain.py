@@ -23,7 +23,7 @@ def explanations(
     """Refusing checks, each a cause. `settings`: those that differ from the class compared with: (here, there)."""
     checks = [_setting(name, here, there) for name, (here, there) in settings.items()]
     choices = [choice for run in runs for choice in run.choices]
-    for difference in differences(choices, reference):
+    for difference in differences(choices, reference, runs):
         words = f"NCCL chose otherwise than in the class: {difference.words}"
         checks.append(Check("choices", CheckGroup.NCCL, CheckState.FAIL, "the node", words))
     slow = slow_rank(runs)

@@ -18,7 +18,7 @@ LEAST_RUNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`what`: algorithm, protocol or channels. `sizes`: bytes at which it differs."""
+    """`what`: algorithm, protocol or channels. `sizes`: bytes at which it differs, as the profile counts them."""
 
     operation: str
     what: str
@@ -32,9 +32,13 @@ class Difference:
         return f"{self.operation} at {span_text(self.sizes)}: {self.what} {self.here}, {self.usual} in the class"
 
 
-def differences(choices: Iterable[AlgorithmChoice], reference: Sequence[Sequence[AlgorithmChoice]]) -> list[Difference]:
+def differences(
+    choices: Iterable[AlgorithmChoice],
+    reference: Sequence[Sequence[AlgorithmChoice]],
+    measured: Sequence[BenchmarkRun] = (),
+) -> list[Difference]:
     """What differs from the most frequent choice of the class, per operation; a size that the class lacks is passed
-    over. `reference`: choices run by run."""
+    over. `reference`: choices run by run. `measured`: the runs that the choices are of, for the sizes in words."""
     known = [run for run in reference if run]
     if len(known) < LEAST_RUNS:
         return []
@@ -52,7 +56,23 @@ def differences(choices: Iterable[AlgorithmChoice], reference: Sequence[Sequence
             usual, count = counts.most_common(1)[0]
             if value != usual and 2 * count > sum(counts.values()):
                 found.setdefault((choice.operation, what, value, usual), []).append(choice.size_bytes)
-    return [Difference(*key, tuple(sorted(set(sizes)))) for key, sizes in found.items()]
+    parts = {operation: parts_of(operation, measured) for operation, *_ in found}
+    return [Difference(*key, tuple(sorted({parts[key[0]] * size for size in sizes}))) for key, sizes in found.items()]
+
+
+def parts_of(operation: str, measured: Sequence[BenchmarkRun]) -> int:
+    """By what NCCL's size of an operation is to be multiplied for the size that was measured.
+
+    Of an all_gather NCCL logs the bytes of one rank, where benchmarks count those of all. Which it is, the sizes say:
+    they are told anew only where each of them, times the ranks, was measured, and not all as they stand.
+    """
+    for run in measured:
+        sizes = {row.cell.size_bytes for row in run.measurements if row.cell.operation.value == operation}
+        logged = {choice.size_bytes for choice in run.choices if choice.operation == operation}
+        ranks = len(run.ranks)
+        if logged and not logged <= sizes and {ranks * size for size in logged} <= sizes:
+            return ranks
+    return 1
 
 
 def _parts(choice: AlgorithmChoice) -> list[tuple[str, str]]:
@@ -70,7 +90,7 @@ def choice_checks(run: BenchmarkRun, reference: Sequence[Sequence[AlgorithmChoic
     if known < LEAST_RUNS:
         words = f"known for {len(run.choices)} sizes; of the class it is known for {known} run(s), too few to compare"
         return [Check(name, group, CheckState.UNKNOWN, "the node", words)]
-    found = differences(run.choices, reference)
+    found = differences(run.choices, reference, (run,))
     if not found:
         words = f"algorithm, protocol and channels as in the class ({known} runs)"
         return [Check(name, group, CheckState.PASS, "the node", words)]
