@@ -197,3 +197,65 @@ def test_nothing_to_compute_from_is_said(tmp_path: Path) -> None:
     made = bench("profile", "--from", tmp_path)
     assert made.returncode == 3
     assert "no Flight Recorder dump" in made.stderr.decode()
+
+
+def test_what_is_no_file_is_refused_at_once_by_every_command_that_reads_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for command in (
+        ("read", pipe),
+        ("nodes", "--results", pipe),
+        ("pairs", "--nodes", "a,b,c", "--results", pipe),
+        ("run", "--profile", pipe),
+    ):
+        done = bench(*command)
+        assert done.returncode == 3, command
+        assert b"cannot read" in done.stderr
+        assert b"named pipe" in done.stderr or b"no regular file" in done.stderr
+
+
+def test_a_profile_that_is_no_file_is_said_to_be_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "broken").symlink_to("nowhere")
+    deep = tmp_path / "deep.yaml"
+    deep.write_text("[" * 100_000)
+    for given, words in (
+        (tmp_path, "it is a folder"),
+        (tmp_path / "broken", "a link to nowhere, which is not there"),
+        (tmp_path / "absent", "No such file"),
+        (deep, "nested too deeply"),
+    ):
+        done = bench("run", "--profile", given)
+        assert done.returncode == 3
+        assert words in done.stderr.decode()
+
+
+def test_a_standard_input_that_is_closed_is_said() -> None:
+    script = f'exec "{sys.executable}" -m rankmuster.cli.main bench read - <&-'
+    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert b"standard input: it is closed" in done.stderr
+
+
+def test_more_rows_than_any_output_has_are_given_up_early_and_said(tmp_path: Path) -> None:
+    text = output(sizes=PLATEAU)
+    row = next(line for line in text.splitlines(keepends=True) if line.startswith("     1048576"))
+    written = tmp_path / "endless.txt"
+    written.write_text(text.replace(row, row * 300_000))
+    began = time.monotonic()
+    done = bench("read", written)
+    assert time.monotonic() - began < 30  # of which a row takes 30 us, and all of them twice that
+    assert done.returncode == 1
+    assert "more rows or ranks than one output has" in " ".join(done.stdout.decode().split())
+
+
+@pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="there are GPUs here")
+def test_without_a_gpu_it_is_said_where_to_start_it(tmp_path: Path) -> None:
+    done = bench("run", PATH=str(tmp_path), CUDA_VISIBLE_DEVICES="", NCCL_TESTS_HOME=str(tmp_path))
+    assert done.returncode == 3
+    done = bench("run", PATH=str(tmp_path), NCCL_TESTS_HOME=str(tmp_path))
+    assert done.returncode == 3
+    said = done.stderr.decode()
+    assert "start it where the GPUs are" in said
+    assert "--gpus" in said
+    assert "--tool built-in" not in said
+    assert "--tool built-in" in bench("run", "--tool", "nccl-tests", PATH=str(tmp_path)).stderr.decode()

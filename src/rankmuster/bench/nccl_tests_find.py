@@ -118,10 +118,7 @@ def _missing(name: str, places: Sequence[Path], refused: Sequence[str], *, given
     if refused:
         return f"no usable {name}: {'; '.join(refused[:3])}"
     where = ", ".join(str(place) for place in places) if given else f"${HOME_VARIABLE}, PATH and {USUAL_FOLDERS[0]}"
-    return (
-        f"{name} of nccl-tests was not found in {where}; name its folder with --nccl-tests, set {HOME_VARIABLE}, "
-        "or use the built-in benchmark (--tool built-in)"
-    )
+    return f"{name} of nccl-tests was not found in {where}; name its folder with --nccl-tests, or set {HOME_VARIABLE}"
 
 
 def count_gpus(binary: Binary, environment: Mapping[str, str], devices: Path = Path("/dev")) -> int:

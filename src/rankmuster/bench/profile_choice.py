@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from rankmuster.bench.profile_file import MOST_BYTES, ProfileError, read_profile
 from rankmuster.bench.profiles import UnknownProfile, named
+from rankmuster.evidence.given_file import CannotRead, bytes_in
 from rankmuster.model.benchmark import Profile
 
 _ENDINGS = (".yaml", ".yml")
@@ -21,12 +23,11 @@ def chosen(name: str) -> Profile:
         try:
             return named(name)
         except UnknownProfile as error:
-            if not Path(name).is_file():
+            if not os.path.lexists(name):
                 raise NoProfile(f"{error}; or name a file of one") from error
     try:
-        with Path(name).open("rb") as file:
-            return read_profile(file.read(MOST_BYTES + 1), name)
-    except OSError as error:
-        raise NoProfile(f"cannot read {name}: {error.strerror or error}") from error
+        return read_profile(bytes_in(Path(name), MOST_BYTES, "profile"), name)
+    except CannotRead as error:
+        raise NoProfile(f"{error}; --profile wants a built-in profile's name, or a file of one") from error
     except ProfileError as error:
         raise NoProfile(str(error)) from error

@@ -43,7 +43,9 @@ def read_profile(data: bytes, source: str) -> Profile:
     try:
         # composed, not constructed: nodes have their lines, and no tag can make an object
         document = yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+    except RecursionError as error:
+        raise ProfileError(f"{source}: it is nested too deeply; a profile is a mapping with a list of steps") from error
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         raise ProfileError(f"{source}: it is no YAML: {' '.join(str(error).split())[:200]}") from error
     return _Reader(source).profile(document)
 

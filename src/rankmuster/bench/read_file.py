@@ -10,6 +10,7 @@ from rankmuster.bench.builtin import from_output
 from rankmuster.evidence.benchmark_file import NotABenchmark, read_benchmark, recognises
 from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.folder import EvidenceError, walk
+from rankmuster.evidence.given_file import CannotRead, bytes_in
 from rankmuster.evidence.nccl_tests import read_runs
 from rankmuster.evidence.packed_stream import Allowance
 from rankmuster.evidence.unpack import unpack
@@ -39,15 +40,20 @@ def read_file(name: str, operation: Operation | None = None) -> tuple[BenchmarkR
 def output_in(name: str) -> bytes:
     """A benchmark's output as it is; `-` is standard input. Raises NoRuns: it cannot be read, or is too large."""
     try:
-        if name == STDIN:
-            data = sys.stdin.buffer.read(MOST_BYTES + 1)
-        else:
-            with Path(name).open("rb") as file:
-                data = file.read(MOST_BYTES + 1)
+        return _standard_input() if name == STDIN else bytes_in(Path(name), MOST_BYTES, "benchmark's output")
+    except CannotRead as error:
+        raise NoRuns(str(error)) from error
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise NoRuns("cannot read standard input: it is closed")
+    try:
+        data = sys.stdin.buffer.read(MOST_BYTES + 1)
     except OSError as error:
-        raise NoRuns(f"cannot read {name}: {error.strerror or error}") from error
+        raise NoRuns(f"cannot read standard input: {error.strerror or error}") from error
     if len(data) > MOST_BYTES:
-        raise NoRuns(f"{name} has more than {MOST_BYTES >> 20} MiB, which no benchmark writes; give its own output")
+        raise NoRuns(f"standard input has more than {MOST_BYTES >> 20} MiB, and no benchmark's output is that large")
     return data
 
 

@@ -60,7 +60,7 @@ def measured(profile: Profile, how: How) -> BenchmarkRun:
         return _nccl_tests(profile, how)
     except NcclTestsMissing as error:
         if how.tool is Tool.NCCL_TESTS or how.folder is not None:
-            raise CannotMeasure(Tool.NCCL_TESTS, str(error)) from error
+            raise CannotMeasure(Tool.NCCL_TESTS, f"{error}; or measure with --tool built-in") from error
         missing = str(error)
     try:
         return _built_in(profile, how)

@@ -43,6 +43,34 @@ _LINES = (
     ),
     (Grade.HINT, re.compile(r"^\s*# error: \S")),
 )
+_WORDS = (
+    *(
+        "imeout",
+        "TIME LIMIT",
+        "Invalid number",
+        "Test ",
+        "invalid ",
+        "error",
+        "Segmentation",
+        "Bus error",
+        "core dumped",
+    ),
+    *(
+        "Killed",
+        "Aborted",
+        "Terminated",
+        "signal",
+        "terminate called",
+        "srun",
+        "non-zero",
+        "kill",
+        "CANCELLED",
+        "MPI_ABORT",
+    ),
+)
+"""One of them stands in every line that a pattern above finds: logs of a million lines are passed over quickly."""
+
+_USAGE_WORDS = ("USAGE", "minbytes", "option")
 _USAGE = re.compile(r"^\s*USAGE: |\[-b,--minbytes <|: invalid option -- |: unrecognized option ")
 
 
@@ -56,6 +84,8 @@ class Failure:
 
 def failure(line: str) -> Failure | None:
     """What a line says of a failure, or None."""
+    if not any(word in line for word in _WORDS):
+        return None
     for grade, pattern in _LINES:
         if pattern.search(line):
             return Failure(grade, " ".join(line.split())[:SHOWN])
@@ -64,7 +94,7 @@ def failure(line: str) -> Failure | None:
 
 def is_usage(line: str) -> bool:
     """Whether the tool printed how it is used, instead of measuring."""
-    return _USAGE.search(line) is not None
+    return any(word in line for word in _USAGE_WORDS) and _USAGE.search(line) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,7 +160,10 @@ def _ranks(profile: Profile, gpus: int | None, environment: Mapping[str, str]) -
         return len([name for name in shown.split(",") if name.strip() and name.strip() != "-1"])
     found = len(list(Path("/dev").glob("nvidia[0-9]*")))
     if not found:
-        raise ValueError("no GPU is to be seen here (no /dev/nvidia0): say how many ranks to start")
+        raise ValueError(
+            "no GPU is to be seen here (no /dev/nvidia0): start it where the GPUs are, in the container that has them; "
+            "where they are only not seen, give their number with --gpus"
+        )
     return found
 
 
