@@ -68,6 +68,13 @@ def test_a_node_with_a_link_down_and_a_narrow_slot_is_refused_with_both(admittin
     assert {"gpus", "xid", "values", "transports", "same-node", "benchmark"} <= passed
 
 
+def test_error_counters_of_nvlinks_are_read_live(admitting: Admitting) -> None:
+    """The library counts as many replays of a link as its number."""
+    found = [check for check in admitting().record.checks if check.name == "nvlink-errors"]
+    assert {check.state for check in found} == {CheckState.WARN}
+    assert "errors on NVLink" in found[0].statement
+
+
 def test_what_the_shell_has_set_is_in_the_fingerprint_as_far_as_the_benchmark_had_it(admitting: Admitting) -> None:
     outcome = admitting(shell={"NCCL_ALGO": "Ring", "NCCL_NVLS_ENABLE": "0"})
     (run,) = outcome.record.runs
@@ -89,8 +96,11 @@ def test_a_driver_that_does_not_start_is_hung_in_time_and_nothing_is_measured(ad
 def test_a_gpu_that_hangs_is_no_pass(admitting: Admitting) -> None:
     record = admitting("block").record
     assert record.decision is Decision.FAIL
-    unknown = [check for check in record.checks if check.state in (CheckState.UNKNOWN, CheckState.HUNG)]
-    assert any("GPU 2" in check.subject for check in unknown)
+    (hung,) = [check for check in record.checks if check.name == "gpus" and check.state is not CheckState.PASS]
+    assert hung.state is CheckState.HUNG
+    assert hung.subject.startswith("GPU 2")
+    assert "the driver blocks" in hung.statement
+    assert record.reasons[0].startswith("GPU 2"), "what hung comes first"
 
 
 def test_a_benchmark_that_hangs_is_ended_and_refuses(admitting: Admitting) -> None:
