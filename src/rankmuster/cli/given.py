@@ -47,15 +47,16 @@ def names_of(text: str, option: str) -> tuple[str, ...]:
 
 
 def bytes_of(path: Path, most: int, what: str) -> bytes:
-    """A file of at most `most` bytes. `what` it should be: "set of results". Raises CommandError."""
+    """A regular file, or standard input by its name, of at most `most` bytes. `what` it should be: "set of results".
+
+    Raises CommandError.
+    """
+    from rankmuster.evidence.given_file import CannotRead, bytes_in
+
     try:
-        with path.open("rb") as file:
-            data = file.read(most + 1)
-    except OSError as error:
-        raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
-    if len(data) > most:
-        raise CommandError(f"{path} has more than {most >> 20} MiB: no {what} is that large")
-    return data
+        return bytes_in(path, most, what)
+    except CannotRead as error:
+        raise CommandError(str(error)) from error
 
 
 def stored_fingerprint(path: Path) -> Fingerprint:
