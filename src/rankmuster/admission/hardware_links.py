@@ -162,7 +162,7 @@ def _errors(gpu: GpuPath, earlier: Mapping[tuple[int, str], int] | None) -> Answ
         return Answer(subject(gpu), CheckState.WARN, f"{words}, none while the benchmark ran" if earlier else words)
     counted_links = max(Said.of(gpu).number(COUNTED_LINKS.lower()) or 0, len({link for link, _ in counters}))
     if silent or counted_links < max(len(_links(gpu)), 1):
-        which = f" of NVLink {_numbers(silent)}" if silent else f", of {len(_links(gpu)) - counted_links} NVLinks,"
+        which = f" of NVLink {_numbers(silent)}" if silent else f" of {len(_links(gpu)) - counted_links} NVLinks"
         return Answer(subject(gpu), CheckState.UNKNOWN, f"the error counters{which} could not be read")
     return Answer(subject(gpu), CheckState.PASS, "")
 
