@@ -1,7 +1,8 @@
 """Which runs of a class are read as its baseline: among the newest, spread over the nodes.
 
 The newest run of every node, then the second newest of every node, and so on: a class is its nodes, and one that is
-measured every hour must not become all of it.
+measured every hour must not become all of it. Runs that started at one moment are in the order of their records, so
+that the same runs are the same baseline in whatever order they were stored.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ def pick_runs(
 ) -> list[int]:
     """Numbers of at most `limit` COMPLETE runs within the window, of no node more than `runs_per_node`."""
     newest = (
-        select(run_table.c.id, run_table.c.started_at, run_table.c.node_id)
+        select(run_table.c.id, run_table.c.started_at, run_table.c.record, run_table.c.node_id)
         .where(of_class, *_within(view))
-        .order_by(run_table.c.started_at.desc(), run_table.c.id.desc())
+        .order_by(run_table.c.started_at.desc(), run_table.c.record.desc())
         .limit(max(limit, NEWEST_RUNS))
         .subquery()
     )
-    order = (newest.c.started_at.desc(), newest.c.id.desc())
+    order = (newest.c.started_at.desc(), newest.c.record.desc())
     turn = func.row_number().over(partition_by=newest.c.node_id, order_by=order).label("turn")
-    ranked = select(newest.c.id, newest.c.started_at, turn).subquery()
+    ranked = select(newest.c.id, newest.c.started_at, newest.c.record, turn).subquery()
     query = (
         select(ranked.c.id)
         .where(ranked.c.turn <= runs_per_node)
-        .order_by(ranked.c.turn, ranked.c.started_at.desc(), ranked.c.id.desc())
+        .order_by(ranked.c.turn, ranked.c.started_at.desc(), ranked.c.record.desc())
         .limit(limit)
     )
     return [row[0] for row in connection.execute(query)]

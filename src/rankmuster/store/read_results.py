@@ -53,7 +53,7 @@ def read_heads(connection: Connection, ids: Sequence[int]) -> list[RunHead]:
     )
     with stored("a run"):
         found = [RunHead(row[0], float(row[1]), *row[2:]) for row in connection.execute(query)]
-        return sorted(found, key=lambda head: (head.started_at, head.number))
+        return sorted(found, key=lambda head: (head.started_at, head.record))
 
 
 def read_results(

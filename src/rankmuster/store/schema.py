@@ -22,7 +22,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSIONS = ("0001", "0002", "0003")
+VERSIONS = ("0001", "0002", "0003", "0004")
 """Every version of the tables, oldest first; the last is the one that this program reads and writes."""
 
 VERSION_TABLE = "rankmuster_version"
@@ -88,7 +88,7 @@ run_table = Table(
     Column("reason", Text, nullable=False),
     Column("digest", LargeBinary),  # since version 0003: store/run_digest.py
     # the newest runs of a class and whose they are, from the index alone
-    Index("rankmuster_run_baseline", "class_id", "profile_id", "state", "started_at", "id", "node_id"),
+    Index("rankmuster_run_baseline", "class_id", "profile_id", "state", "started_at", "record", "id", "node_id"),
     Index("rankmuster_run_of_node", "node_id", "started_at"),
     Index("rankmuster_run_by_time", "started_at"),
     Index("rankmuster_run_of_host", "host"),
