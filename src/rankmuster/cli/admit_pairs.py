@@ -24,7 +24,9 @@ def pairs(
     ],
     floor: Annotated[
         float | None,
-        typer.Option("--floor", metavar="GB/S", min=0.001, max=MOST_GBS, help="What every pair must reach."),
+        typer.Option(
+            "--floor", metavar="GB/S", min=0.001, max=MOST_GBS, help="What every pair must reach, beside its peers."
+        ),
     ] = None,
     nodes: Annotated[
         list[str] | None, typer.Option("--node", metavar="NAME", help="A node that is to be admitted; may repeat.")
@@ -44,8 +46,8 @@ def pairs(
 ) -> int:
     """Decide whether nodes may serve together: every pair or rail fast enough, every link up at the first attempt.
 
-    Each node is to be admitted by itself before. Without --floor pairs are compared with each other alone, which is
-    provisional at best.
+    Each node is to be admitted by itself before. A pair that hung or had wrong values fails the set. Without --floor
+    pairs are compared with each other alone, which is provisional at best.
 
     Exit status: 0 pass, 1 fail, 2 provisional (a node or path cannot be told apart, or there is no floor), 3 error.
     """
