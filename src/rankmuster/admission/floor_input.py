@@ -21,7 +21,8 @@ def floor_input(path: NodePath | None, runs: Sequence[BenchmarkRun]) -> FloorInp
         return None
     ranks = max((run.ranks for run in runs), key=len, default=())
     nodes = max(len({rank.host for rank in ranks}), 1)
-    used = max(len(ranks) // nodes, 1) if ranks else len(path.gpus)
+    members = max((run.members for run in runs), default=0)  # a list of ranks may have lost some
+    used = max(members // nodes, 1) if ranks else len(path.gpus)
     models = {gpu.model for gpu in path.gpus if isinstance(gpu.model, str)}
     return FloorInput(
         gpu_model=models.pop() if len(models) == 1 else None,

@@ -69,7 +69,7 @@ def parts_of(operation: str, measured: Sequence[BenchmarkRun]) -> int:
     for run in measured:
         sizes = {row.cell.size_bytes for row in run.measurements if row.cell.operation.value == operation}
         logged = {choice.size_bytes for choice in run.choices if choice.operation == operation}
-        ranks = len(run.ranks)
+        ranks = run.members
         if logged and not logged <= sizes and {ranks * size for size in logged} <= sizes:
             return ranks
     return 1
