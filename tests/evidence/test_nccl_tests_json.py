@@ -132,3 +132,40 @@ def test_no_bytes_raise(data: st.DataObject) -> None:
     for run in read_runs(bytes(base), "out.txt"):
         assert run.state is RunState.COMPLETE or run.reason
     read_json(bytes(base), "x")
+
+
+def test_what_a_json_claims_is_held_against_its_numbers() -> None:
+    assert of_json(document()).members == 8
+    other = of_json(document(args=["/opt/nccl-tests/build/all_gather_perf", "-g", "4"]))
+    assert (other.state, other.measurements) == (RunState.ERROR, ())
+    assert "all_gather_perf" in other.reason
+    fewer = document()
+    fewer["config"]["devices"].pop()
+    assert of_json(fewer).state is RunState.ERROR
+    hole = document()
+    hole["config"]["devices"].pop(0)
+    run = of_json(hole)
+    assert (run.state, run.members) == (RunState.COMPLETE, 8)
+    assert "names 4 of 8" in run.reason
+
+
+@pytest.mark.parametrize("bandwidth", ["nan", None, 29.3601, -293.601])
+def test_a_jsons_average_has_to_be_that_of_its_results(bandwidth: object) -> None:
+    run = of_json(document(average_bus_bandwidth={"bandwidth": bandwidth, "okay": "unchecked"}))
+    assert run.state is RunState.INCOMPLETE
+    assert "Avg bus bandwidth" in run.reason
+
+
+@pytest.mark.parametrize(("name", "value"), [("size", -(16 << 20)), ("count", 7), ("count", -1), ("size", None)])
+def test_a_jsons_result_that_cannot_be_is_not_complete(name: str, value: object) -> None:
+    changed = document()
+    changed["results"][0][name] = value
+    run = of_json(changed)
+    assert run.state in (RunState.INCOMPLETE, RunState.ERROR)
+    assert all(one.cell.size_bytes > 0 for one in run.measurements)
+
+
+def test_a_json_without_the_sizes_it_was_started_for_is_not_complete() -> None:
+    changed = document()
+    del changed["config"]["maximum_bytes"]
+    assert of_json(changed).state is RunState.INCOMPLETE
