@@ -14,6 +14,7 @@ from history_made import CELLS, CLASS, DAY, PROFILE, START, change, fingerprint,
 from rankmuster.cli.history import app
 from rankmuster.cli.history_named import moment
 from rankmuster.cli.status import CommandError, ExitStatus
+from rankmuster.evidence.benchmark_file import read_benchmark
 from rankmuster.evidence.fingerprint_file import read_fingerprint
 from rankmuster.model.benchmark import BenchmarkRank, BenchmarkRun, Measurement, RunState
 from rankmuster.report.benchmark_json import as_json
@@ -21,6 +22,7 @@ from rankmuster.report.fingerprint_yaml import as_yaml
 
 pytest.importorskip("sqlalchemy")
 from rankmuster.store.history import History
+from rankmuster.store.records import with_record
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -272,3 +274,53 @@ def test_foreign_text_of_a_node_does_not_act(place: Path, do: Run) -> None:
     assert "\x1b" not in out
     assert "\x07" not in out
     assert len(out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ("2999-01-01", "has not come yet"),
+        ("99999999999999999999d", "before 1970"),
+        ("2009-12-31", "before 2010"),
+        ("1970-01-02", "before 2010"),
+    ],
+)
+def test_a_time_at_which_nothing_was_measured_is_refused(
+    place: Path, do: Run, tmp_path: Path, measured: tuple[Path, Path], at: str, said: str
+) -> None:
+    (bare,) = (read_benchmark(line) for line in measured[0].with_name("good.json").read_bytes().splitlines())
+    (tmp_path / "run.json").write_text(as_json(replace(bare, started_at=None)))
+    status, _, words = do(
+        "add", tmp_path / "run.json", "--fingerprint", measured[1], "--profile", "links", "--started-at", at
+    )
+    assert status == 3
+    assert said in words
+    assert not place.exists()
+
+
+def test_an_import_that_fails_leaves_no_history_behind(place: Path, do: Run, tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    assert do("import", tmp_path / "x.parquet")[0] == 3
+    assert not place.parent.exists() or list(place.parent.iterdir()) == []
+
+
+def test_a_list_without_end_is_refused_in_words(filled: Path, do: Run) -> None:
+    with pytest.raises(Exception, match="1000000"):
+        do("runs", "--limit", "999999999999999999999")
+
+
+def test_every_run_is_verified_against_its_record(place: Path, do: Run) -> None:
+    with History.open(str(place)) as history:
+        history.put_many(with_record(run(number)) for number in range(3))
+    status, out, _ = do("verify")
+    assert (status, "all 3 runs are as they were stored" in out) == (0, True)
+    with History.open(str(place)) as history, history.writing("changing by hand") as connection:
+        connection.exec_driver_sql("UPDATE rankmuster_result SET busbw = 3 * busbw WHERE run_id = 1")
+    status, out, err = do("verify")
+    assert (status, "1 of 3" in err) == (1, True)
+    assert out.startswith("sha256:")
+    status, _, words = do("show", "--class", CLASS)
+    assert (status, "is not as it was stored" in words) == (3, True)
+    assert do("verify", "--remove")[0] == 1
+    assert do("verify")[0] == 0
+    assert do("show", "--class", CLASS)[0] == 0

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, text
 
 from history_made import CLASS, PROFILE, run
 from postgres_server import PASSWORD, Postgres
@@ -21,6 +21,7 @@ from rankmuster.store.errors import (
     HistoryError,
     NotAHistory,
     ReadOnly,
+    Refused,
     Unreachable,
 )
 from rankmuster.store.history import History
@@ -86,13 +87,60 @@ def test_a_history_that_is_not_there_is_made_only_where_that_is_wanted(tmp_path:
     with pytest.raises(Unreachable, match="there is no history at"):
         History.open(str(file), create=False)
     assert not file.parent.exists()
-    file.parent.mkdir(parents=True)
-    file.touch()
-    with pytest.raises(Unreachable, match="there is no history in"):
-        History.open(str(file), create=False)
-    assert file.stat().st_size == 0
     History.open(str(file)).close()
     History.open(f"sqlite:///{file}", create=False).close()
+    assert [one.name for one in file.parent.iterdir()] == ["history.db"]
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_a_file_that_was_emptied_is_no_history_to_begin_anew_in(file: Path, create: bool) -> None:
+    file.write_bytes(b"")
+    with pytest.raises(NotAHistory, match=r"is empty.*remove the file to begin anew"):
+        History.open(str(file), create=create)
+    assert file.stat().st_size == 0
+
+
+def test_a_history_is_made_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "history.db"
+
+    def half(history: History) -> None:
+        history.put(run())
+        raise Refused("the second file is damaged")
+
+    with pytest.raises(Refused):
+        History.fill(str(file), half)
+    assert list(tmp_path.iterdir()) == []
+    assert History.fill(str(file), lambda history: history.put(run()))
+    assert not History.fill(str(file), lambda history: history.put(run()))
+
+
+def test_what_another_process_made_meanwhile_is_gone_on_with(tmp_path: Path) -> None:
+    file = tmp_path / "history.db"
+
+    def late(history: History) -> bool:
+        if not file.exists():
+            with History.open(str(file)) as other:
+                other.put(run(1))
+        return history.put(run(0))
+
+    assert History.fill(str(file), late)
+    with History.open(str(file)) as history:
+        assert history.runs() == (run(1), run(0))
+
+
+def test_a_name_of_any_bytes_can_be_opened(tmp_path: Path) -> None:
+    name = os.fsdecode(bytes(tmp_path) + b"/h\xff ?%.db")
+    with History.open(name) as history:
+        assert history.put(run())
+    with History.open(name, create=False) as history:
+        assert history.runs() == (run(),)
+
+
+def test_a_table_that_is_gone_is_said_when_it_is_opened(url: str) -> None:
+    with History.open(url) as history, history.writing("dropping") as connection:
+        connection.execute(text("DROP TABLE rankmuster_result"))
+    with pytest.raises(NotAHistory, match="lacks the table rankmuster_result"):
+        History.open(url)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

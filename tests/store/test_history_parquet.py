@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,6 +151,22 @@ def test_a_folder_that_lacks_a_table_is_not_imported(full: History, elsewhere: H
     (tmp_path / "out" / "results.parquet").unlink()
     with pytest.raises(Refused, match=r"the export has results too .*whole folder"):
         read_parquet(elsewhere, [tmp_path / "out"])
+
+
+def test_files_of_two_exports_are_not_taken_for_one(full: History, elsewhere: History, tmp_path: Path) -> None:
+    write_parquet(full, tmp_path / "one")
+    write_parquet(full, tmp_path / "two")
+    (tmp_path / "two" / "results.parquet").replace(tmp_path / "one" / "results.parquet")
+    with pytest.raises(Refused, match="two exports"):
+        read_parquet(elsewhere, [tmp_path / "one"])
+    assert elsewhere.runs() == ()
+
+
+def test_a_named_pipe_is_not_waited_for(elsewhere: History, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "runs.parquet")
+    for named in (tmp_path, tmp_path / "runs.parquet"):
+        with pytest.raises(Refused, match="no regular file"):
+            read_parquet(elsewhere, [named])
 
 
 @pytest.mark.parametrize(

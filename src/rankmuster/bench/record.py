@@ -42,7 +42,10 @@ def history_run(
         )
     started = run.started_at if run.started_at is not None else started_at
     if started is None or not math.isfinite(started):
-        raise NoHistory(f"nobody says when {run.source} was measured: nccl-tests writes local time or none; say it")
+        raise NoHistory(
+            f"nobody says when {run.source} was measured: nccl-tests writes local time or none; say it with "
+            "--started-at"
+        )
     settings = tuple(
         sorted(
             (name, f"unknown: {value.reason}" if isinstance(value, Unknown) else value)

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankmuster.cli.given import profile_of, stored_fingerprint
-from rankmuster.cli.history_named import moment
-from rankmuster.cli.history_place import HistoryPlace, opened
+from rankmuster.cli.history_named import check_measured_at, moment
+from rankmuster.cli.history_place import HistoryPlace, filled
 from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, ExitStatus, doing
 from rankmuster.model.benchmark import Operation, RunState
+from rankmuster.report.history_words import when
 
 if TYPE_CHECKING:
     from rankmuster.model.benchmark import BenchmarkRun, HistoryRun, Profile
     from rankmuster.model.fingerprint import Fingerprint
+    from rankmuster.store.history import History
 
 
 def add(
@@ -54,11 +56,13 @@ def add(
     known = stored_fingerprint(fingerprint)
     chosen = profile_of(profile)
     made = _history_runs(_runs(files, operation), known, chosen, started)
-    with opened(history, "storing the runs", create=True) as store:
+
+    def work(store: History) -> tuple[int, str]:
         from rankmuster.report.fingerprint_yaml import as_json
 
-        stored = store.put_measured(known, as_json(known).encode(), made)  # the form that `admit` stores
-        name = store.name
+        return store.put_measured(known, as_json(known).encode(), made), store.name  # the form that `admit` stores
+
+    stored, name = filled(history, "storing the runs", work)
     bad = [run for run in made if run.state is not RunState.COMPLETE]
     say(f"{name}: stored {stored} of {len(made)} runs of {chosen.key}; {len(made) - stored} were there already")
     for run in bad:
@@ -85,8 +89,13 @@ def _history_runs(runs: Sequence[BenchmarkRun], known: Fingerprint, profile: Pro
     with doing("making the runs' records"):
         from rankmuster.bench.record import NoHistory, history_run
 
-        at = moment(started, "--started-at", time.time()) if started else None
+        now = time.time()
+        at = moment(started, "--started-at", now) if started else None
         try:
-            return [history_run(run, known, profile, started_at=at) for run in runs]
+            made = [history_run(run, known, profile, started_at=at) for run in runs]
         except NoHistory as error:
             raise CommandError(f"{error}; nothing was stored") from error
+        for one, run in zip(made, runs, strict=True):
+            what = f"--started-at {started}" if run.started_at is None else f"the start in {run.source}"
+            check_measured_at(one.started_at, f"nothing was stored: {what} ({when(one.started_at)} UTC)", now)
+        return made

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rankmuster.cli.history_named import length
-from rankmuster.cli.history_place import HistoryPlace, history_errors, opened, place
+from rankmuster.cli.history_place import HistoryPlace, filled, history_errors, opened, place
 from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, ExitStatus
 from rankmuster.report.history_words import when
+
+if TYPE_CHECKING:
+    from rankmuster.store.history import History
+    from rankmuster.store.parquet_rows import Counted
 
 
 def import_(
@@ -29,11 +33,13 @@ def import_(
 
     Exit status: 0 taken in, 3 a file is damaged or no export, it contradicts what is stored, or bad usage.
     """
-    with opened(history, "importing", create=True) as store:
+
+    def work(store: History) -> tuple[Counted, str]:
         from rankmuster.store.parquet_read import read_parquet
 
-        done = read_parquet(store, files)
-        name = store.name
+        return read_parquet(store, files), store.name
+
+    done, name = filled(history, "importing", work)
     say(
         f"{name}: stored {done.runs} runs with {done.results} results, {done.fingerprints} fingerprints, "
         f"{done.changes} change points and {done.admissions} admissions; {done.known} were there already"

@@ -9,6 +9,12 @@ from datetime import datetime, timezone
 from rankmuster.cli.status import CommandError
 
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+EARLIEST = 1_262_304_000.0
+"""2010-01-01 in unix seconds: before any GPU that NCCL runs on (its first release is of 2015)."""
+
+CLOCKS_DIFFER_S = 86_400.0
+"""Seconds that a node's clock, or a time zone that nobody named, may be ahead of this machine's."""
+
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -27,7 +33,10 @@ def moment(text: str, option: str, now: float) -> float:
     """
     given = text.strip()
     if _LENGTH.fullmatch(given):
-        return now - length(given, option)
+        found_at = now - length(given, option)
+        if found_at < 0:
+            raise CommandError(f"{option} {text[:100]!r} is before 1970; give 30d, or a date")
+        return found_at
     if re.fullmatch(r"\d{9,11}(\.\d+)?", given):
         return float(given)
     try:
@@ -35,6 +44,16 @@ def moment(text: str, option: str, now: float) -> float:
     except ValueError:
         raise CommandError(f"{option} {text[:100]!r} is no time: give 30d, 2026-11-03 or 2026-11-03T14:00") from None
     return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def check_measured_at(at: float, what: str, now: float) -> None:
+    """Raises CommandError for a time at which nothing was measured: before GPUs that NCCL runs on, or to come."""
+    if at < EARLIEST:
+        raise CommandError(
+            f"{what} is before 2010, and nothing of this ran then: a clock that was not set, or another unit"
+        )
+    if at > now + CLOCKS_DIFFER_S:
+        raise CommandError(f"{what} has not come yet: a clock that is wrong, or another unit than seconds")
 
 
 def class_named(known: Iterable[str], given: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -13,6 +13,8 @@ from rankmuster.cli.status import CommandError, doing
 
 if TYPE_CHECKING:
     from rankmuster.store.history import History
+
+_T = TypeVar("_T")
 
 HistoryPlace = Annotated[
     str,
@@ -39,6 +41,14 @@ def opened(given: str, what: str, *, create: bool = False) -> Iterator[History]:
 
         with History.open(place(given), create=create) as history:
             yield history
+
+
+def filled(given: str, what: str, work: Callable[[History], _T]) -> _T:
+    """`work` with the history, which is made where there is none, and only if all goes well. Raises CommandError."""
+    with history_errors(what):
+        from rankmuster.store.history import History
+
+        return History.fill(place(given), work)
 
 
 @contextmanager

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from rankmuster.store.history import History
 
 
+MOST_RUNS = 1_000_000
+"""Of one list; a whole history is exported."""
+
+
 class Format(str, Enum):
     """How the answer is written."""
 
@@ -97,7 +101,7 @@ def runs(
     state: Annotated[RunState | None, typer.Option("--state", help="How the run ended.")] = None,
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="Started then or later: 30d, a date.")] = "",
     until: Annotated[str, typer.Option("--until", metavar="TIME", help="Started before that.")] = "",
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The newest N.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MOST_RUNS, help="The newest N.")] = 50,
     history: HistoryPlace = "",
     form: Form = Format.TERMINAL,
     output: OutputFile = None,

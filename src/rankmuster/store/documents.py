@@ -107,7 +107,7 @@ def read_fingerprints(
 
 def _fingerprint(row: Any) -> StoredFingerprint:
     count = None if row[8] is None else int(row[8])
-    return StoredFingerprint(row[0], float(row[1]), *row[2:6], bytes(row[6]), row[7], count)
+    return StoredFingerprint(row[0], float(row[1]), row[2], row[3], row[4], row[5], bytes(row[6]), row[7], count)
 
 
 def count_topologies(connection: Connection, gpu_model: str, gpu_count: int) -> dict[str, int]:
@@ -177,10 +177,12 @@ def read_admissions(
         query = query.join(admitted_table, named)
     rows = connection.execute(query.order_by(table.started_at.desc(), table.id.desc()).limit(limit))
     with stored("an admission"):
-        return tuple(
-            StoredAdmission(*row[:2], tuple(json.loads(row[2])), *row[3:5], float(row[5]), float(row[6]), bytes(row[7]))
-            for row in rows
-        )
+        return tuple(_admission(row) for row in rows)
+
+
+def _admission(row: Any) -> StoredAdmission:
+    nodes = tuple(json.loads(row[2]))
+    return StoredAdmission(row[0], row[1], nodes, row[3], row[4], float(row[5]), float(row[6]), bytes(row[7]))
 
 
 def define_class(connection: Connection, name: str, kin: str, settings: str, definition: str) -> None:

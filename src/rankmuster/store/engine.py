@@ -91,7 +91,7 @@ def _sqlite(file: Path, place: Place, create: bool) -> Engine:
             )
         # nobody writes to what is mounted read-only, and SQLite could not make its lock files there
         mode = "immutable=1"
-    target = f"file:{quote(str(file.absolute()))}?{mode}"
+    target = f"file:{_quoted(file)}?{mode}"
 
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(target, uri=True, timeout=BUSY_S, check_same_thread=False, isolation_level=None)
@@ -112,6 +112,11 @@ def _sqlite(file: Path, place: Place, create: bool) -> Engine:
     return engine
 
 
+def _quoted(file: Path) -> str:
+    """For SQLite's URI, whatever bytes the name has."""
+    return quote(os.fsencode(file.absolute()))
+
+
 def _must_be_usable(file: Path, place: Place, create: bool) -> None:
     """What SQLite itself would say in few words, or not at all."""
     try:
@@ -128,11 +133,16 @@ def _must_be_usable(file: Path, place: Place, create: bool) -> None:
             head = opened.read(100)
     except OSError as error:
         raise Unreachable(f"the history {place.name} cannot be opened: {error.strerror or error}") from error
-    if head and not head.startswith(_HEADER):
+    if not head:
+        raise NotAHistory(
+            f"{place.name} is empty: no history is ever made so, its file was emptied or the disk was full; restore it "
+            "from a copy or an export, or remove the file to begin anew"
+        )
+    if not head.startswith(_HEADER):
         raise NotAHistory(
             f"{place.name} is no history: it does not begin as an SQLite database does; name another file"
         )
-    if head and not any(_has_content(file.with_name(file.name + end)) for end in ("-wal", "-journal")):
+    if not any(_has_content(file.with_name(file.name + end)) for end in ("-wal", "-journal")):
         _must_be_whole(file, head, place)
 
 
@@ -160,7 +170,7 @@ def _must_be_whole(file: Path, head: bytes, place: Place) -> None:
 
 def _opens(file: Path, mode: str) -> bool:
     try:
-        connection = sqlite3.connect(f"file:{quote(str(file.absolute()))}?{mode}", uri=True)
+        connection = sqlite3.connect(f"file:{_quoted(file)}?{mode}", uri=True)
         try:
             connection.execute("SELECT count(*) FROM sqlite_master")
         finally:

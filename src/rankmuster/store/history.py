@@ -6,9 +6,11 @@ with what was tried, on which history, what came back and what to do; nothing wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from types import TracebackType
+from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
@@ -19,10 +21,13 @@ from rankmuster.model.history import ChangePoint, ChangeState, ClassCount, Class
 from rankmuster.store import changes, documents, migrate, read_class, read_runs
 from rankmuster.store.engine import make_engine, reading, writing
 from rankmuster.store.failures import told
+from rankmuster.store.new_file import first
 from rankmuster.store.pick import RUNS_PER_NODE
 from rankmuster.store.place import Place, place_of
 from rankmuster.store.stored import StoredAdmission, StoredFingerprint
 from rankmuster.store.write_runs import put_runs
+
+_T = TypeVar("_T")
 
 DEFAULT_RUNS = read_class.DEFAULT_RUNS
 
@@ -40,6 +45,26 @@ class History:
         there is none (Unreachable otherwise). An older SQLite file is brought up to date; a PostgreSQL database only
         where it is empty (OlderHistory otherwise)."""
         place = place_of(url)
+        if create and place.file is not None:
+            first(lambda beside: cls._ready(replace(place, file=beside), True).close(), place.file, lambda: None)
+        return cls._ready(place, create)
+
+    @classmethod
+    def fill(cls, url: str, work: Callable[[History], _T]) -> _T:
+        """`work` with the history. Where there is no file yet, the new one is there only when `work` ended well; `work`
+        is done again where another process made it meanwhile."""
+
+        def within(place: Place) -> _T:
+            with cls._ready(place, True) as history:
+                return work(history)
+
+        place = place_of(url)
+        if place.file is None:
+            return within(place)
+        return first(lambda beside: within(replace(place, file=beside)), place.file, lambda: within(place))
+
+    @classmethod
+    def _ready(cls, place: Place, create: bool) -> History:
         with told(place, "opening it"):
             engine = make_engine(place, create=create)
         try:

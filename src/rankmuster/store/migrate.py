@@ -15,7 +15,7 @@ from rankmuster.store.engine import let_readers_go_on, reading, writing
 from rankmuster.store.errors import NewerHistory, NotAHistory, OlderHistory, Unreachable
 from rankmuster.store.failures import told
 from rankmuster.store.place import Place
-from rankmuster.store.schema import VERSION_TABLE, VERSIONS
+from rankmuster.store.schema import VERSION_TABLE, VERSIONS, metadata
 
 NEWEST = VERSIONS[-1]
 
@@ -41,6 +41,7 @@ def make_ready(engine: Engine, place: Place, *, create: bool) -> None:
     with reading(engine, place, "looking for the tables") as connection:
         version = version_of(connection)
         if version == NEWEST:
+            _must_have_all(connection, place)
             return
         _must_be_ours(connection, version, place)
         _must_be_known(version, place)
@@ -94,6 +95,20 @@ def _run(connection: Connection, to: str) -> None:
     config.set_main_option("script_location", folder.replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, to)
+
+
+def _must_have_all(connection: Connection, place: Place) -> None:
+    """A table that is gone is said by whatever opens it, not by the one command that happens to read it."""
+    if connection.dialect.name == "sqlite":
+        there = {row[0] for row in connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'"))}
+        lacking = [name for name in metadata.tables if name not in there]
+    else:
+        found = text("SELECT name FROM unnest(CAST(:names AS text[])) AS name WHERE to_regclass(name) IS NULL")
+        lacking = [row[0] for row in connection.execute(found, {"names": list(metadata.tables)})]
+    if lacking:
+        raise NotAHistory(
+            f"the history {place.name} lacks the table {lacking[0]}: it is damaged; restore it from a copy or an export"
+        )
 
 
 def _must_be_known(version: str | None, place: Place) -> None:

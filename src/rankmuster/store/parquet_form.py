@@ -69,14 +69,15 @@ class Arrow:
     arrow: Any
     parquet: Any
 
-    def schema(self, kind: str, counts: str) -> Any:
-        """The columns of a table or, of `ALL`, of every table. `counts`: JSON, rows by table in the whole export."""
+    def schema(self, kind: str, counts: str, export: str = "") -> Any:
+        """The columns of a table or, of `ALL`, of every table. `counts`: JSON, rows by table in the whole export;
+        `export`: what its files have in common, and those of another do not."""
         if kind == ALL:
             columns = {KIND: "string"} | {name: type_ for table in TABLES.values() for name, type_ in table.items()}
         else:
             columns = TABLES[kind]
         fields = [self.arrow.field(name, self.arrow.type_for_alias(type_)) for name, type_ in columns.items()]
-        facts = {"schema": SCHEMA, KIND: kind, "counts": counts, "seal": UNSEALED}
+        facts = {"schema": SCHEMA, KIND: kind, "counts": counts, "export": export, "seal": UNSEALED}
         return self.arrow.schema(fields, metadata=facts)
 
 

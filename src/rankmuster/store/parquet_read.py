@@ -26,11 +26,12 @@ ROWS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file. `kind`: its table, or `ALL`."""
+    """One file. `kind`: its table, or `ALL`; `export`: the one that it is of, by a name that no other has."""
 
     path: Path
     kind: str
     counts: dict[str, int]
+    export: str
 
 
 def read_parquet(history: History, paths: Sequence[Path]) -> Counted:
@@ -63,8 +64,12 @@ def _sets(pa: Arrow, paths: Iterable[Path]) -> list[list[Part]]:
             inside = sorted(path.glob("*.parquet"))
             if not inside:
                 raise Refused(f"cannot import {path}: there is no file ending with .parquet in it")
+            if strange := next((one for one in inside if not one.is_file()), None):
+                raise Refused(f"cannot import {strange}: it is no regular file")
             found.append([_part(pa, one) for one in inside])
             continue
+        if path.exists() and not path.is_file():
+            raise Refused(f"cannot import {path}: it is no regular file")
         part = _part(pa, path)
         if part.kind == ALL:
             found.append([part])
@@ -98,7 +103,7 @@ def _part(pa: Arrow, path: Path) -> Part:
     for field in wanted:
         if field.name not in schema.names or schema.field(field.name).type != field.type:
             raise Refused(f"cannot import {path}: its column {field.name} is missing or not of type {field.type}")
-    return Part(path, kind, counts)
+    return Part(path, kind, counts, facts.get("export", b"").decode("utf-8", "replace"))
 
 
 def _must_be_complete(parts: Sequence[Part]) -> None:
@@ -106,6 +111,11 @@ def _must_be_complete(parts: Sequence[Part]) -> None:
     kinds = {part.kind for part in parts}
     if ALL in kinds and len(parts) > 1:
         raise Refused(f"cannot import {parts[0].path.parent}: it holds exports of both forms; import them one by one")
+    if other := next((part for part in parts if part.export != parts[0].export), None):
+        raise Refused(
+            f"cannot import {parts[0].path} with {other.path}: they are of two exports, of which each is of another "
+            "moment; give the files of one export, and import the other by itself"
+        )
     lacking = [kind for kind in TABLES if kinds != {ALL} and kind not in kinds and parts[0].counts.get(kind)]
     if lacking:
         raise Refused(

@@ -74,15 +74,15 @@ def write_parquet(history: History, target: Path) -> dict[str, int]:
 
 
 def _write(pa: Arrow, connection: Connection, place: Path, single: bool, counts: dict[str, int]) -> None:
-    facts = json.dumps(counts)
+    facts, export = json.dumps(counts), uuid.uuid4().hex
     with ExitStack() as stack:
 
         def writer(path: Path, kind: str) -> Any:
-            made = pa.parquet.ParquetWriter(path, pa.schema(kind, facts), compression="zstd")
+            made = pa.parquet.ParquetWriter(path, pa.schema(kind, facts, export), compression="zstd")
             return stack.enter_context(made)
 
         if single:
-            one, schema = writer(place, ALL), pa.schema(ALL, facts)
+            one, schema = writer(place, ALL), pa.schema(ALL, facts, export)
             for kind, rows in _everything(connection):
                 table = pa.arrow.Table.from_pylist([row | {KIND: kind} for row in rows], schema=schema)
                 one.write_table(table)
@@ -90,7 +90,7 @@ def _write(pa: Arrow, connection: Connection, place: Path, single: bool, counts:
         place.mkdir()
         writers = {kind: writer(place / f"{kind}{ENDING}", kind) for kind in TABLES}
         for kind, rows in _everything(connection):
-            writers[kind].write_table(pa.arrow.Table.from_pylist(rows, schema=pa.schema(kind, facts)))
+            writers[kind].write_table(pa.arrow.Table.from_pylist(rows, schema=pa.schema(kind, facts, export)))
 
 
 def _everything(connection: Connection) -> Iterator[Rows]:
