@@ -99,11 +99,14 @@ def test_no_store_keeps_nothing(node: list[str], tmp_path: Path) -> None:
         assert history.admissions() == ()
 
 
-def test_no_store_makes_no_history_either(node: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_store_makes_no_history_either(
+    node: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("RANKMUSTER_HISTORY", str(tmp_path / "nowhere" / "history.db"))
     without = [word for word in node if word not in ("--history", str(tmp_path / "history.db"))]
     assert status_of([*without, *sample("nt_ar_1.txt"), "--no-store", "--output", str(tmp_path / "a")]) == 2
     assert not (tmp_path / "nowhere").exists()
+    assert "compared with nothing: there is no history at" in capfd.readouterr().err
 
 
 WITHOUT = """
@@ -147,8 +150,16 @@ def test_json_verifies_and_a_changed_one_does_not(
     answer.write_text(answer.read_text().replace('"decision": "fail"', '"decision": "pass"'))
     assert status_of(["admit", "verify", str(answer)]) == 1
     assert "not as it was written" in capfd.readouterr().err
-    answer.write_text("{}")
-    assert status_of(["admit", "verify", str(answer)]) == 3
+    whole = answer.read_text()
+    for none in (
+        "{}",
+        whole[: len(whole) // 2],
+        f"[{whole}]",
+        whole.replace("admission/1", "admission/9"),
+        '{"a": NaN}',
+    ):
+        answer.write_text(none)
+        assert status_of(["admit", "verify", str(answer)]) == 3
     assert status_of(["admit", "verify", str(tmp_path / "gone.json")]) == 3
 
 
@@ -263,3 +274,9 @@ def test_every_option_is_in_the_document() -> None:
     assert missing == []
     told = set(re.findall(r"`(--[a-z][a-z-]+)", document))
     assert told <= long
+
+
+def test_a_line_of_pairs_without_a_node_says_what_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pairs.jsonl").write_text('{"schema": "rankmuster.pair/1"}\n')
+    assert status_of(["admit", "pairs", str(tmp_path / "pairs.jsonl")]) == 3
+    assert "line 1: no result of a pair (it has no first)" in capfd.readouterr().err

@@ -226,3 +226,10 @@ def test_the_matrix_alone_names_the_model_by_another_source(run: Run, tmp_path: 
     one.write_text(as_yaml(fingerprint_of(path)))
     assert yaml.safe_load(one.read_text())["madeFrom"]["topology_source"] == "matrix"
     assert run("diff", one, stored(tmp_path / "b.yaml", "nothing"))[0] == 1
+
+
+def test_captured_text_gets_the_time_that_is_given(run: Run, captured: Path) -> None:
+    assert run("--from", captured, "--taken-at", "2025-12-01", "--output", "a.yaml")[0] == 2
+    assert read_fingerprint(Path("a.yaml").read_bytes()).taken_at == 1764547200.0
+    assert "has not come yet" in run("--from", captured, "--taken-at", "2999-01-01")[2]
+    assert "given with --from" in run("--taken-at", "1d")[2]

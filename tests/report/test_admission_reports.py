@@ -74,6 +74,21 @@ def test_the_terminal_keeps_to_its_width(width: int, outcomes: dict[Decision, Ou
         assert wide == []
 
 
+@pytest.mark.parametrize("width", [40, 80])
+def test_at_a_screen_the_first_line_is_wrapped_too(width: int, outcomes: dict[Decision, Outcome]) -> None:
+    for outcome in outcomes.values():
+        paper = io.StringIO()
+        screen = Console(file=paper, width=width, force_terminal=True, no_color=True, color_system=None)
+        admission_text.render(outcome.record, screen)
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", paper.getvalue())
+        assert [line for line in plain.splitlines() if len(line) > width] == []
+
+
+def test_a_name_of_undecodable_bytes_is_json_that_everybody_reads(outcomes: dict[Decision, Outcome]) -> None:
+    record = replace(outcomes[Decision.PASS].record, notes=("ho\udcffst",))
+    assert json.loads(admission_json.render(record))["notes"] == ["ho\\udcffst"]
+
+
 def test_the_terminal_says_how_each_regime_stands(outcomes: dict[Decision, Outcome]) -> None:
     text = text_of(outcomes[Decision.FAIL].record, 120)
     assert re.search(r"\* all_reduce, plateau +below +46\.\d % of the class, refused below", text)

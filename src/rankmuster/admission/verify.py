@@ -14,7 +14,11 @@ MOST_BYTES = 64 << 20
 
 
 class NotARecord(Exception):
-    """The bytes are no admission record, or not the one that was written; the message says what is wrong."""
+    """The bytes are no admission record that can be read; the message says what is wrong."""
+
+
+class Changed(NotARecord):
+    """They are a record, and not the one that was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +32,13 @@ class Verified:
 
 
 def verify(data: bytes) -> Verified:
-    """The record whose hash is right. Raises NotARecord."""
+    """The record whose hash is right. Raises NotARecord, of one that was changed Changed."""
     if len(data) > MOST_BYTES:
         raise NotARecord(f"it has more than {MOST_BYTES >> 20} MiB, which no record has")
     try:
         document = json.loads(data, object_pairs_hook=_once, parse_constant=_no_number)
     except _Twice as error:
-        raise NotARecord(f"the key {str(error)!r} stands in it twice: no record is written so") from None
+        raise Changed(f"the key {str(error)!r} stands in it twice: no record is written so") from None
     except (ValueError, RecursionError) as error:
         raise NotARecord(f"it is no whole JSON ({str(error)[:200]}); copy it again") from None
     if not isinstance(document, dict):
@@ -48,7 +52,7 @@ def verify(data: bytes) -> Verified:
     except (ValueError, RecursionError) as error:
         raise NotARecord(f"it cannot be hashed ({error})") from None
     if said != made:
-        raise NotARecord(f"it is not as it was written: its hash says {str(said)[:19]}..., its content {made[:19]}...")
+        raise Changed(f"it is not as it was written: its hash says {str(said)[:19]}..., its content {made[:19]}...")
     nodes = document.get("nodes")
     named = tuple(str(node) for node in nodes) if isinstance(nodes, list) else ()
     return Verified(made, str(document.get("decision")), named, document)

@@ -38,7 +38,9 @@ def read_lines(data: bytes, source: str) -> tuple[PairResult, ...]:
             continue
         try:
             found.append(_read(line))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except KeyError as error:
+            raise NotPairs(f"{source}, line {number}: no result of a pair (it has no {error.args[0]})") from error
+        except (ValueError, TypeError, RecursionError) as error:
             raise NotPairs(f"{source}, line {number}: no result of a pair ({error})") from error
     return tuple(found)
 

@@ -156,9 +156,9 @@ def verify(
 ) -> int:
     """Check an admission's record against its own hash, and say what it decided.
 
-    Exit status: 0 as it was written, 1 changed, 3 it cannot be read.
+    Exit status: 0 as it was written, 1 changed, 3 it cannot be read, or is no record of this version.
     """
-    from rankmuster.admission.verify import MOST_BYTES, NotARecord
+    from rankmuster.admission.verify import MOST_BYTES, Changed, NotARecord
     from rankmuster.admission.verify import verify as check
 
     data = bytes_of(file, MOST_BYTES, "record")
@@ -167,6 +167,6 @@ def verify(
             found = check(data)
         except NotARecord as error:
             say(f"rankmuster: {file}: {error}")
-            return ExitStatus.FAULT if b"rankmuster.admission/" in data[:4096] else ExitStatus.NO_ANSWER
+            return ExitStatus.FAULT if isinstance(error, Changed) else ExitStatus.NO_ANSWER
     write_stdout(f"{found.hash}: {found.decision} of {', '.join(found.nodes)}, as it was written\n")
     return ExitStatus.HEALTHY

@@ -62,7 +62,8 @@ def opened_history(url: str, store: bool) -> Iterator[History | None]:
         except Unreachable as error:
             if store or url:
                 raise CommandError(str(error)) from error
-            opened = None  # nothing is to be kept, and there is nothing to compare with yet
+            say(f"rankmuster: compared with nothing: {error}")
+            opened = None  # nothing is to be kept either
         except HistoryError as error:
             raise CommandError(str(error)) from error
     if opened is None:

@@ -69,6 +69,10 @@ def fingerprint(
         ),
     ] = None,
     host: Annotated[str, typer.Option("--host", metavar="NAME", help="Which node, where --from has several.")] = "",
+    taken: Annotated[
+        str,
+        typer.Option("--taken-at", metavar="TIME", help="When it was captured, for --from; UTC without a zone."),
+    ] = "",
     pid: Annotated[
         int | None, typer.Option("--pid", min=1, help="A process of the instance: its container, libraries, variables.")
     ] = None,
@@ -107,8 +111,11 @@ def fingerprint(
     digest = sources.digest(image_digest)
     served = sources.engine(engine)
     key = sources.profile_key(profile)
+    at = sources.captured_at(taken, source)
     _refuse_to_overwrite(output)
     path = sources.live(host, pid, python, deadline) if source is None else sources.captured(source, host, pid, python)
+    if at is not None:
+        path = replace(path, taken_at=at)
     software = path.software
     if digest is not None:
         software = replace(software, image_digest=digest)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankmuster.cli.given import profile_of
+from rankmuster.cli.history_named import check_measured_at, moment
 from rankmuster.cli.status import CommandError, doing
 from rankmuster.model.fingerprint import NONE
 
@@ -59,6 +60,20 @@ def captured(source: str, host: str, pid: int | None, python: Path | None) -> No
             return from_evidence(observations, host=host or None, problems=evidence.problems)
         except NotOneNode as error:
             raise CommandError(f"{path}: {error}") from error
+
+
+def captured_at(given: str, source: str | None) -> float | None:
+    """Unix seconds; None where nothing was given. Raises CommandError."""
+    if not given:
+        return None
+    if source is None:
+        raise CommandError("--taken-at is of captured text, given with --from; this machine is read now")
+    import time
+
+    now = time.time()
+    found = moment(given, "--taken-at", now)
+    check_measured_at(found, f"--taken-at {given[:100]}", now)
+    return found
 
 
 def digest(given: str) -> str | None:

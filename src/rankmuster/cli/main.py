@@ -115,7 +115,7 @@ def _inert(text: str) -> str:
     """On one line, and without the control characters that a path or a message from the evidence may carry."""
     from rankmuster.report.inert import plain
 
-    return plain(text, limit=600)
+    return plain(text)  # what to do stands at the end of a message
 
 
 def _report_bug(error: BaseException, doing: str, arguments: list[str]) -> None:

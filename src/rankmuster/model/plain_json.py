@@ -58,6 +58,12 @@ def from_plain(kind: type[_T], raw: object, bounds: Bounds) -> _T:
     return found
 
 
+def utf8(text: str) -> str:
+    """The text as UTF-8 can have it: undecodable bytes of a file's name (lone surrogates) as backslash escapes, since
+    many readers of JSON refuse the whole document for one."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def keys(kind: type) -> tuple[str, ...]:
     """What JSON calls the fields of a dataclass, in order."""
     return tuple(_key(field) for field in fields(kind))
@@ -101,7 +107,7 @@ def _writer(kind: Any, bounds: Bounds) -> Callable[[Any], Any]:
     if kind is int:
         return operator.index
     if kind is str or (isinstance(kind, type) and issubclass(kind, Path)):
-        return lambda value: str(value)[: bounds.text]
+        return lambda value: utf8(str(value)[: bounds.text])
     if isinstance(kind, type) and issubclass(kind, Enum):
         return lambda value: value.value
     if hasattr(kind, "__dataclass_fields__"):

@@ -12,6 +12,7 @@ from typing import Any
 from rankmuster.model import benchmark_document
 from rankmuster.model.admission import SCHEMA, AdmissionRecord
 from rankmuster.model.digest import ascii_digest
+from rankmuster.model.plain_json import utf8
 
 HASH = "hash"
 
@@ -49,7 +50,7 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {utf8(str(key)): _plain(each) for key, each in value.items()}
     if isinstance(value, (tuple, list)):
         return [_plain(each) for each in value]
-    return str(value)
+    return utf8(str(value))

@@ -31,8 +31,8 @@ from rankmuster.report.words import clock, span
 MOST_REASONS = 12
 """Reasons shown; JSON and HTML have all."""
 
-MOST_NOTE = 300
-"""Characters of one note shown: why a hash is unknown may name a dozen facts."""
+MOST_NOTE = 600
+"""Characters of one note shown: why a hash is unknown may name a dozen facts, and what to do stands at the end."""
 
 NARROW = 72
 """Columns below which there is no room for words beside the columns."""

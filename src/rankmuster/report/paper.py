@@ -26,9 +26,9 @@ class Paper:
         return Text(shown, style=style)
 
     def line(self, *parts: Text, indent: int = 0, whole: bool = False) -> None:
-        """One paragraph; `whole`: a single line however long, so that `head -1` has all of it."""
+        """One paragraph; `whole`: in a pipe or a file a single line however long, so that `head -1` has all of it."""
         joined = Text(" ").join(parts)
-        if whole:
+        if whole and not self._console.is_terminal:
             self._console.print(joined, soft_wrap=True, highlight=False)
         else:
             self._hang(Text(" " * indent), joined)

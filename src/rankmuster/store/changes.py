@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from rankmuster.model.history import ChangePoint, ChangeState
+from rankmuster.report.history_words import when
 from rankmuster.store.damage import stored
 from rankmuster.store.errors import Refused
 from rankmuster.store.plain import cell_key, cell_of, sound
@@ -61,7 +62,7 @@ def set_state(connection: Connection, number: int, state: ChangeState, note: str
     """See `History.set_change_state`."""
     known = _one(connection, number)
     if until is not None and not (math.isfinite(until) and until > known.at):
-        raise Refused(f"change point {number} is of {known.at}: the runs kept out cannot end at {until}, before it")
+        raise Refused(f"change point {number} is of {when(known.at)} UTC: the runs kept out cannot end before it")
     values: dict[str, Any] = {"state": state.value}
     values["kept_out_until"] = until if state is ChangeState.DISMISSED else None
     if note:

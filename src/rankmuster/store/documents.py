@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Select, and_, func, or_, select, update
 from rankmuster.model.admission import AdmissionRecord
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.unknown import Unknown
+from rankmuster.report.history_words import when
 from rankmuster.store.damage import stored
 from rankmuster.store.errors import Conflict, Refused
 from rankmuster.store.plain import settings_text, sound
@@ -32,7 +33,8 @@ def put_fingerprint(connection: Connection, fingerprint: Fingerprint, document: 
     if not math.isfinite(fingerprint.taken_at):
         raise Refused(
             f"the fingerprint of {fingerprint.host or 'this node'} does not say when it was taken (takenAt), and "
-            "cannot be stored: later ones could not be told from earlier ones"
+            "cannot be stored: later ones could not be told from earlier ones; captured text has no time, give it with "
+            "`rankmuster fingerprint --from ... --taken-at`"
         )
     stored = StoredFingerprint(
         host=fingerprint.host,
@@ -73,8 +75,9 @@ def put_stored_fingerprint(connection: Connection, stored: StoredFingerprint) ->
     known = select(fingerprint_table.c.document).where(fingerprint_table.c.identity == identity)
     if bytes(connection.execute(known).scalar_one()) != stored.document:
         raise Conflict(
-            f"the fingerprint of {stored.host or (stored.node_hash or 'this node')[:20]} taken at {stored.taken_at} is "
-            "stored with other content, and that never changes: the file was edited, or two nodes share a hash"
+            f"the fingerprint of {stored.host or (stored.node_hash or 'this node')[:20]} taken at "
+            f"{when(stored.taken_at)} UTC is stored with other content, and that never changes: the file "
+            "was edited, or two nodes share a hash"
         )
     return False
 
