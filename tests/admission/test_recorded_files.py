@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -125,6 +126,19 @@ def test_a_busy_kernel_in_the_built_in_benchmarks_own_form(fingerprint: Path, tm
         record = of([recorded, fingerprint], StorePast(history))
     assert record.decision is Decision.FAIL
     assert record.reasons[0].startswith("rank 2 (GPU 2, 0000:00:08) is the slow one")
+
+
+def test_the_same_run_in_several_files_is_one_process(fingerprint: Path, tmp_path: Path) -> None:
+    """A copy of another date must not look like a re-test that came out the same."""
+    own = tmp_path / "run.json"
+    own.write_text(as_json(run_of("ar_2.txt", started_at=1_796_000_000.0)))
+    for number in range(3):
+        copy = tmp_path / f"copy-{number}.txt"
+        copy.write_bytes((SAMPLES / "ar_1.txt").read_bytes())
+        os.utime(copy, (1_796_000_000.0 + number,) * 2)
+    found = read_recorded([*sorted(tmp_path.glob("copy-*")), own, own, fingerprint])
+    assert len(found.runs) == 2
+    assert sum("counts once" in note for note in found.notes) == 3
 
 
 def test_a_table_cut_within_a_row_is_an_error(fingerprint: Path, tmp_path: Path) -> None:

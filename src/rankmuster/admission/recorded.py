@@ -46,7 +46,9 @@ class NotRecorded(Exception):
 
 @dataclass(slots=True)
 class Recorded:
-    """What the files hold. `kernel`: whether a kernel log is among them, however quiet. `notes`: what was damaged."""
+    """What the files hold. `kernel`: whether a kernel log is among them, however quiet. `notes`: what was damaged.
+
+    `dated`: of each run, whether its start is its file's, since it does not say it itself."""
 
     runs: list[BenchmarkRun] = field(default_factory=list)
     fingerprint: Fingerprint | None = None
@@ -55,6 +57,7 @@ class Recorded:
     dcgm: DcgmReport | None = None
     kernel: bool = False
     notes: list[str] = field(default_factory=list)
+    dated: list[bool] = field(default_factory=list)
 
 
 def read_recorded(paths: Sequence[Path], host: str | None = None) -> Recorded:
@@ -77,6 +80,7 @@ def read_recorded(paths: Sequence[Path], host: str | None = None) -> Recorded:
         raise NotRecorded(
             f"no benchmark in {_named(paths)}: give what nccl-tests printed, its JSON, or bench's own form"
         )
+    found.runs = _each_once(found)
     tools = sorted({run.tool for run in found.runs})
     if len(tools) > 1:
         raise NotRecorded(
@@ -87,6 +91,17 @@ def read_recorded(paths: Sequence[Path], host: str | None = None) -> Recorded:
         _with_log(found, b"\n".join(logs))
     found.path = _path(found, host)
     return found
+
+
+def _each_once(found: Recorded) -> list[BenchmarkRun]:
+    """The same run in two files is one process that was measured once, whatever the files are called and dated."""
+    once: dict[BenchmarkRun, BenchmarkRun] = {}
+    for run, dated in zip(found.runs, found.dated, strict=True):
+        content = replace(run, source="", started_at=None if dated else run.started_at)
+        known = once.setdefault(content, run)
+        if known is not run:
+            found.notes.append(f"{run.source} is the same run as {known.source}, and counts once")
+    return list(once.values())
 
 
 def with_kernel_log(found: Recorded, path: Path) -> None:
@@ -129,7 +144,9 @@ def _fingerprint(path: Path, data: bytes) -> Fingerprint:
 def _runs(found: Recorded, path: Path, data: bytes) -> bool:
     """Whether the file is a benchmark's. Damage of our own form is refused; of nccl-tests' it is the run's state."""
     try:
-        found.runs += [_dated(run, path) for run in runs_in(data, str(path))]
+        runs = runs_in(data, str(path))
+        found.runs += [_dated(run, path) for run in runs]
+        found.dated += [run.started_at is None for run in runs]
         return True
     except NoRuns as error:
         if recognises(data):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rankmuster.evidence import json_text
+from rankmuster.evidence.benchmark_sound import contradiction
 from rankmuster.model.benchmark import BenchmarkRun
 from rankmuster.model.benchmark_document import SCHEMA, of_plain
 from rankmuster.model.plain_json import NotPlain
@@ -31,6 +32,10 @@ def read_benchmark(data: bytes) -> BenchmarkRun:
         said = repr(schema)[:60]
         raise NotABenchmark(f"its schema is {said}, and this version reads {SCHEMA}; a newer version may have made it")
     try:
-        return of_plain(parsed.value)
+        run = of_plain(parsed.value)
     except NotPlain as error:
         raise NotABenchmark(f"it is damaged or was changed by hand: {error}") from error
+    words = contradiction(run)
+    if words:
+        raise NotABenchmark(f"it is damaged or was changed by hand: {words}")
+    return run

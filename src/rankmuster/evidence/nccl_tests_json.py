@@ -103,7 +103,7 @@ def read(data: bytes, source: str, operation: Operation | None = None) -> Benchm
         environment_whole=bool(_list(document.get("env"))),
         command=arguments,
         settings=kept_settings(_settings(config), rows),
-        rank_count=members.ranks if members.unlisted else None,
+        rank_count=members.ranks if members.ranks != len(ranks) else None,
     )
 
 

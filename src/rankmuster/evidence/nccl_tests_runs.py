@@ -67,7 +67,7 @@ def benchmark_run(table: Table, source: str, operation: Operation | None) -> Ben
         measurements=tuple(measured),
         command=table.command,
         settings=kept_settings(table.settings.kept if table.settings else (), rows),
-        rank_count=members.ranks if members.unlisted else None,
+        rank_count=members.ranks if members.ranks != len(table.devices) else None,
     )
 
 

@@ -121,7 +121,7 @@ class BenchmarkRun:
     `settings`: what nccl-tests says it was started with: threads, gpus (of a process), warmup_iters, iters, agg_iters,
     validation, graph, unalign, blocking, as numbers in texts, and `redop` of its rows ("sum"). What was not said is not
     in it; of several processes that differ the values stand together ("sum,prod"). `rank_count`: how many ranks were
-    measured, where the list names fewer of them; see `members`.
+    measured, where the list names fewer of them, or those of other groups too; see `members`.
     """
 
     source: str
