@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rankmuster.evidence import kernel_events, kernel_oom, names, xid
+from rankmuster.evidence import kernel_events, kernel_oom, names, text, xid
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.kernel_line import split
 from rankmuster.evidence.log_lines import marked
@@ -20,7 +20,8 @@ _WORDS = (*xid.WORDS, *kernel_oom.WORDS, *kernel_events.WORDS)
 
 
 def _recognises(blob: Blob) -> bool:
-    return any(word.encode() in blob.data for word in _WORDS) or _quiet(blob)
+    data = text.seen(blob.data)
+    return any(word.encode() in data for word in _WORDS) or _quiet(blob)
 
 
 def _quiet(blob: Blob) -> bool:

@@ -47,7 +47,8 @@ def _is_labelled(data: bytes) -> bool:
 
 def marked(blob: Blob, marks: tuple[str, ...]) -> Iterator[tuple[int, str]]:
     """Lines that hold one of `marks`; none of the lines is touched if the blob holds no mark at all."""
-    present = [mark for mark in marks if mark.encode() in blob.data]
+    data = text.seen(blob.data)
+    present = [mark for mark in marks if mark.encode() in data]
     if not present:
         return
     for number, line in text.lines(blob.data):
@@ -59,4 +60,7 @@ def marked(blob: Blob, marks: tuple[str, ...]) -> Iterator[tuple[int, str]]:
 
 def holds(blob: Blob, marks: tuple[str, ...]) -> bool:
     """For recognisers: whether a text holds one of `marks`."""
-    return text.is_text(blob.data) and any(mark.encode() in blob.data for mark in marks)
+    if not text.is_text(blob.data):
+        return False
+    data = text.seen(blob.data)
+    return any(mark.encode() in data for mark in marks)

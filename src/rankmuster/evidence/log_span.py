@@ -91,7 +91,7 @@ def _joined(a: LogSpan, b: LogSpan) -> LogSpan:
 
 
 def _recognises(blob: Blob) -> bool:
-    return text.is_text(blob.data) and _STAMPED_BYTES.search(blob.data) is not None
+    return text.is_text(blob.data) and _STAMPED_BYTES.search(text.seen(blob.data)) is not None
 
 
 READER = Reader("log span", Plane.FRAMEWORK_LOG, ReaderKind.LINES, _recognises, read)

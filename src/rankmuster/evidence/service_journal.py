@@ -8,6 +8,7 @@ from rankmuster.evidence import fabric_manager, names, times
 from rankmuster.evidence.blob import Blob, Reader, ReaderKind, Reading
 from rankmuster.evidence.kernel_line import Line, split
 from rankmuster.evidence.log_lines import marked
+from rankmuster.evidence.text import seen
 from rankmuster.model.kernel import KernelOrigin, ServiceEvent, ServiceEventKind, SXid
 from rankmuster.model.plane import Plane
 
@@ -78,7 +79,8 @@ _PERSISTENCE_ERROR = re.compile(r"Failed to|Unable to|error", re.IGNORECASE)
 
 
 def _recognises(blob: Blob) -> bool:
-    return any(word.encode() in blob.data for word in _WORDS)
+    data = seen(blob.data)
+    return any(word.encode() in data for word in _WORDS)
 
 
 def _read(blob: Blob) -> Reading:

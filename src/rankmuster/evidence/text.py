@@ -10,6 +10,7 @@ MAX_LINE = 16_384
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _ENDS = re.compile(r"\r\n|\n|\r")
+_END_BYTES = re.compile(rb"[\r\n]")
 _TEXT_CONTROL = bytes(b for b in range(32) if b not in (7, 8, 9, 10, 12, 13, 27))
 
 
@@ -34,6 +35,15 @@ def lines(data: bytes) -> Iterator[tuple[int, str]]:
     for number, raw in enumerate(_ENDS.split(data.decode("utf-8", errors="replace")), start=1):
         line = raw if len(raw) <= MAX_LINE else raw[:MAX_LINE]
         yield number, clean(line)
+
+
+def seen(data: bytes) -> bytes:
+    """What `lines` can show of it: of one line without end (a JSON document of 100 MB) the beginning, so that a hundred
+    words are not sought in the rest."""
+    most = 4 * MAX_LINE  # bytes of a character
+    if len(data) <= most or _END_BYTES.search(data, 0, most) or b"\n" in data or b"\r" in data:
+        return data
+    return data[:most]
 
 
 def head(data: bytes, size: int = 8192) -> str:
