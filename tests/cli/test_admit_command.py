@@ -122,7 +122,10 @@ sys.exit(status_of(sys.argv[1:]))
 
 
 def test_without_the_packages_of_a_history_a_node_can_still_be_admitted(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WITHOUT, "admit", *sample("nt_ar_1.txt"), *sample("smi_q.txt")]
+    profile = tmp_path / "profile.yaml"
+    profile.write_text(profile_yaml(PROFILE))
+    files = [*sample("nt_ar_1.txt"), *sample("smi_q.txt"), "--profile", str(profile)]
+    command = [sys.executable, "-c", WITHOUT, "admit", *files]
     environ = {name: value for name, value in os.environ.items() if name != "RANKMUSTER_HISTORY"}
     ran = subprocess.run([*command, "--no-store"], capture_output=True, text=True, env=environ, timeout=60)
     assert (ran.returncode, ran.stdout[:12]) == (2, "PROVISIONAL:"), ran.stderr

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from rankmuster.admission.belongs import SAME_NODE, SAME_VERSIONS, belonging_checks
 from rankmuster.admission.checks import node_checks
 from rankmuster.admission.compare import Compared, compare, differing_settings
+from rankmuster.admission.completeness import SAME_MEASUREMENT, completeness_checks, whole_regimes
 from rankmuster.admission.contention import contended, contention_check
 from rankmuster.admission.decide import Decided, decide
 from rankmuster.admission.explain import explanations
@@ -30,7 +31,7 @@ from rankmuster.model.judgement import RegimeJudgement, Standing
 from rankmuster.model.unknown import Unknown
 from rankmuster.report.admission_json import seal
 
-_OTHER = (SAME_NODE, SAME_VERSIONS, SETTINGS)
+_OTHER = (SAME_NODE, SAME_VERSIONS, SETTINGS, SAME_MEASUREMENT)
 """Checks whose error means that something else was measured than the fingerprint names."""
 
 JUDGED = (RunState.COMPLETE,)
@@ -68,7 +69,9 @@ def admit(plan: Plan, sources: Sources) -> Outcome:
     checks.append(unchanged_check(before.fingerprint, after.fingerprint))
     checks += belonging_checks(measured.runs, after, plan)
     checks += same_settings_checks(measured.runs, after.fingerprint)
+    checks += completeness_checks(measured.complete, plan.profile)
     compared = _believed(measured, checks)
+    compared = replace(compared, judgements=whole_regimes(compared.judgements, measured.complete, plan.profile))
     foreign = contended(measured.runs, facts.load, compared.history)
     siblings = _siblings(after.fingerprint, sources)
     checks += topology_checks(after.fingerprint, siblings)

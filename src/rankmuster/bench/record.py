@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from statistics import median
 
+from rankmuster.bench.same_measurement import other_measurement
 from rankmuster.model.benchmark import BenchmarkRun, Cell, HistoryRun, HistoryValue, Measurement, Profile, series_key
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.unknown import Unknown
@@ -13,7 +14,8 @@ from rankmuster.store.records import with_record
 
 
 class NoHistory(Exception):
-    """The run cannot be kept: its fingerprint's class, kin or node is unknown, or nobody knows when it ran."""
+    """The run cannot be kept: its fingerprint's class, kin or node is unknown, nobody knows when or on how many GPUs it
+    ran, or it measured something else than the profile."""
 
 
 def history_run(
@@ -21,7 +23,7 @@ def history_run(
 ) -> HistoryRun:
     """The run as the history keeps it. `started_at`: unix seconds, where the run itself does not say.
 
-    A cell that was measured several times (cycles, roots, redops) is kept once, by its medians. Cells that the profile
+    A cell that was measured several times (cycles, roots) is kept once, by its medians. Cells that the profile
     does not have are kept too: nobody compares with them.
 
     Raises NoHistory, with the unknown part and its reason.
@@ -40,6 +42,9 @@ def history_run(
             f"nobody says how many GPUs {run.source} is of (its list of ranks is missing), and results of another "
             "number of them are no baseline; give the tool's whole output"
         )
+    other = other_measurement(run, profile)
+    if other:
+        raise NoHistory(f"{run.source} is not what the profile {profile.name} measures: {other}")
     started = run.started_at if run.started_at is not None else started_at
     if started is None or not math.isfinite(started):
         raise NoHistory(
