@@ -283,3 +283,15 @@ def test_a_line_of_pairs_without_a_node_says_what_is_missing(tmp_path: Path, cap
     (tmp_path / "pairs.jsonl").write_text('{"schema": "rankmuster.pair/1"}\n')
     assert status_of(["admit", "pairs", str(tmp_path / "pairs.jsonl")]) == 3
     assert "line 1: no result of a pair (it has no first)" in capfd.readouterr().err
+
+
+def test_a_history_that_was_changed_by_hand_decides_nothing(
+    node: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with sqlite3.connect(tmp_path / "history.db") as database:
+        database.execute("update rankmuster_result set busbw = 3 * busbw")
+    database.close()
+    assert status_of([*node, *sample("nt_ar_1.txt"), "--no-store"]) == 3
+    told = capfd.readouterr()
+    assert "in the history is not as it was stored" in told.err
+    assert told.out == ""
