@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from rankmuster.admission.captured_beside import Captured, OtherNode, with_captured, with_clocks, written_at
 from rankmuster.admission.dcgm import DcgmReport, read_dcgm
 from rankmuster.admission.kernel_source import observed
 from rankmuster.admission.made_from import NotMadeOfAPath, path_of
@@ -27,7 +28,6 @@ from rankmuster.model.benchmark import BenchmarkRun
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.node_path import NodePath
 from rankmuster.model.topology import GpuFacts
-from rankmuster.model.unknown import Unknown
 
 MOST_FILES = 2_000
 """Files of one call: a node's captures are some dozens."""
@@ -36,7 +36,6 @@ _FINGERPRINT = re.compile(rb'"?schema"?\s*:\s*"?rankmuster\.fingerprint/')
 _ANSWER = re.compile(rb'"schema"\s*:\s*"rankmuster\.admission/')
 _DCGM = re.compile(rb'"DCGM (?:GPU )?Diagnostic"')
 _HEAD = 16_384
-_CLOCKS = ("Clocks Event Reasons / ", "Clocks Throttle Reasons / ")
 _KERNEL = kernel_log.READER.name
 
 
@@ -48,7 +47,8 @@ class NotRecorded(Exception):
 class Recorded:
     """What the files hold. `kernel`: whether a kernel log is among them, however quiet. `notes`: what was damaged.
 
-    `dated`: of each run, whether its start is its file's, since it does not say it itself."""
+    `dated`: of each run, whether its start is its file's, since it does not say it itself. `captured`: text, file
+    by file."""
 
     runs: list[BenchmarkRun] = field(default_factory=list)
     fingerprint: Fingerprint | None = None
@@ -58,6 +58,7 @@ class Recorded:
     kernel: bool = False
     notes: list[str] = field(default_factory=list)
     dated: list[bool] = field(default_factory=list)
+    captured: list[Captured] = field(default_factory=list)
 
 
 def read_recorded(paths: Sequence[Path], host: str | None = None) -> Recorded:
@@ -75,7 +76,7 @@ def read_recorded(paths: Sequence[Path], host: str | None = None) -> Recorded:
         elif not _runs(found, path, data):
             if b"NCCL INFO" in data:
                 logs.append(data)
-            _evidence(found, path)
+            _evidence(found, path, data)
     if not found.runs:
         raise NotRecorded(
             f"no benchmark in {_named(paths)}: give what nccl-tests printed, its JSON, or bench's own form"
@@ -159,12 +160,14 @@ def _dated(run: BenchmarkRun, path: Path) -> BenchmarkRun:
     return run if run.started_at is not None else replace(run, started_at=path.stat().st_mtime)
 
 
-def _evidence(found: Recorded, path: Path) -> None:
+def _evidence(found: Recorded, path: Path, data: bytes) -> None:
     try:
         evidence = load(path, readers=for_this_boot(for_node_paths()))
     except (EvidenceMissing, EvidenceEmpty, EvidenceForbidden, EvidenceUnreadable) as error:
         raise NotRecorded(f"{error}; it is no benchmark and no fingerprint either") from error
-    found.observations += [each for kind in evidence.by_type.values() for each in kind]
+    observations = tuple(each for kind in evidence.by_type.values() for each in kind)
+    found.observations += observations
+    found.captured.append(Captured(str(path), written_at(data, path.stat().st_mtime), observations))
     found.kernel = found.kernel or any(_KERNEL in source.readers for source in evidence.sources)
     found.notes += [f"{problem.source}: {problem.message}" for problem in evidence.problems]
 
@@ -187,10 +190,12 @@ def _with_log(found: Recorded, log: bytes) -> None:
 def _path(found: Recorded, host: str | None) -> NodePath | None:
     if found.fingerprint is not None:
         try:
-            return path_of(found.fingerprint)
+            return with_captured(path_of(found.fingerprint), found.captured, host)
         except NotMadeOfAPath as error:
             found.notes.append(f"the fingerprint says nothing of the parts it was made from ({error})")
             return None
+        except OtherNode as error:
+            raise NotRecorded(str(error)) from error
     if not found.observations:
         return None
     try:
@@ -199,24 +204,7 @@ def _path(found: Recorded, host: str | None) -> NodePath | None:
         if any(isinstance(each, GpuFacts) for each in found.observations):
             raise NotRecorded(f"the captured text is not of one node: {error}") from error
         return None
-    return _with_clocks(path, [each for each in found.observations if isinstance(each, GpuFacts)])
-
-
-def _with_clocks(path: NodePath, told: Sequence[GpuFacts]) -> NodePath:
-    """What held clocks back when `nvidia-smi -q` was asked: it changes by the second, and is no part of a path."""
-    if isinstance(path.gpus, Unknown):
-        return path
-    gpus = []
-    for gpu in path.gpus:
-        clocks = {
-            key: value
-            for each in told
-            if each.uuid is not None and each.uuid == gpu.uuid
-            for key, value in each.facts.items()
-            if key.startswith(_CLOCKS)
-        }
-        gpus.append(replace(gpu, facts={**clocks, **gpu.facts}))
-    return replace(path, gpus=tuple(gpus))
+    return with_clocks(path, found.observations)
 
 
 def _named(paths: Sequence[Path]) -> str:
