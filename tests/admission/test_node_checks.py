@@ -240,6 +240,8 @@ def test_runs_of_several_settings_are_not_one_node_measured_several_times() -> N
     (found,) = same_settings_checks(runs, unread)
     assert (found.state, "NCCL_PROTO: LL and Simple" in found.statement) == (CheckState.ERROR, True)
     assert same_settings_checks(runs[:1] * 2, unread) == []
+    (found,) = same_settings_checks(runs, taken({"NCCL_PROTO": "LL"}).fingerprint)
+    assert "NCCL_PROTO: LL and Simple" in found.statement, "of the runs, not of the fingerprint that the first one made"
 
 
 def test_what_floors_are_computed_from() -> None:

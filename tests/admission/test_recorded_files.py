@@ -177,6 +177,8 @@ def test_a_benchmark_alone_has_no_class_and_says_what_to_add() -> None:
     assert record.decision is Decision.PROVISIONAL
     assert "no fingerprint was given" in record.reasons[0]
     assert record.nodes == ("unnamed host",)
+    told = of([SAMPLES / "nccl-tests-ar_1.json"])
+    assert (told.decision, "no fingerprint was given" in told.reasons[0]) == (Decision.PROVISIONAL, True)
 
 
 def test_what_is_nothing_of_it_is_named(tmp_path: Path) -> None:

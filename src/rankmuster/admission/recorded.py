@@ -101,7 +101,7 @@ def _each_once(found: Recorded) -> list[BenchmarkRun]:
         content = replace(run, source="", started_at=None if dated else run.started_at)
         known = once.setdefault(content, run)
         if known is not run:
-            found.notes.append(f"{run.source} is the same run as {known.source}, and counts once")
+            found.notes.append(f"a run was given more than once ({known.source}), and counts once")
     return list(once.values())
 
 

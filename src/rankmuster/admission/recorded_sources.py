@@ -16,6 +16,7 @@ from rankmuster.admission.plan import Sources, Taken
 from rankmuster.admission.recorded import Recorded
 from rankmuster.baseline.fingerprint.build import fingerprint_of
 from rankmuster.baseline.fingerprint.setting_names import changes_choices
+from rankmuster.baseline.fingerprint.settings import NCCL_UNKNOWN
 from rankmuster.model.benchmark import BenchmarkRun, Profile
 from rankmuster.model.fingerprint import NONE, Fingerprint
 from rankmuster.model.nccllog import NcclInit, NcclProblem, NcclTransport
@@ -71,7 +72,7 @@ def _nothing() -> Fingerprint:
         nccl_test_profile=NONE,
         network_device_set=why,
         nic_order=why,
-        settings={},
+        settings={NCCL_UNKNOWN: why},
         kin_hash=why,
         class_hash=why,
         node_hash=why,

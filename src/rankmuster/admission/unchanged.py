@@ -79,16 +79,16 @@ def same_settings_checks(runs: Sequence[BenchmarkRun], fingerprint: Fingerprint)
     cannot disagree, and has no class either. What nccl.conf sets is in no environment: NCCL reads it by itself.
     """
     runs = [run for run in runs if run.measurements or run.ranks]  # one that did not begin says nothing
-    odd = [] if NCCL_UNKNOWN in fingerprint.settings else [words for run in runs for words in _odd(run, fingerprint)]
-    if odd:
-        statement = f"the benchmark ran with other settings than the fingerprint's: {_some(odd)}"
-        advice = "take the fingerprint with the same variables set (--env NAME=VALUE)"
-        return [_settings_check(statement, advice)]
     told = [run for run in runs if run.environment_whole]
     differ = [words for run in told[1:] for words in _differ(_settings(told[0]), _settings(run))]
     if differ:
         statement = f"the runs were not all started with the same settings: {_some(differ)}"
         return [_settings_check(statement, "bring the runs of one setting at a time")]
+    odd = [] if NCCL_UNKNOWN in fingerprint.settings else [words for run in runs for words in _odd(run, fingerprint)]
+    if odd:
+        statement = f"the benchmark ran with other settings than the fingerprint's: {_some(odd)}"
+        advice = "take the fingerprint with the same variables set (--env NAME=VALUE)"
+        return [_settings_check(statement, advice)]
     return []
 
 
