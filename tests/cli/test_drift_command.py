@@ -28,7 +28,8 @@ SINCE = ("--since", "all")
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("COLUMNS", "160")  # test runners set it to the width of their own
     app = typer.Typer()
     app.command("drift")(drift)
 

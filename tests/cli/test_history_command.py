@@ -47,7 +47,9 @@ def filled(place: Path) -> Path:
 
 
 @pytest.fixture
-def do(capsys: pytest.CaptureFixture[str]) -> Run:
+def do(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("COLUMNS", "160")  # test runners set it to the width of their own
+
     def do(*arguments: object) -> tuple[int, str, str]:
         try:
             status = get_command(app).main(args=[str(a) for a in arguments], standalone_mode=False)

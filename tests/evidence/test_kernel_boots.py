@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rankmuster.evidence.blob import Blob
-from rankmuster.evidence.kernel_boots import READER, KernelReach, Reach, for_this_boot, last_boot
+from rankmuster.evidence.kernel_boots import PART, KernelReach, Reach, for_this_boot, last_boot
 from rankmuster.evidence.readers import all_readers
 from rankmuster.model.kernel import Xid
 
@@ -95,7 +95,7 @@ def test_an_error_of_an_earlier_boot_is_not_read(log: bytes) -> None:
 
 @pytest.mark.parametrize("log", [lines(*OLD, f"-- Boot {IDS[1]} --", f"{SYSLOG}{FALLEN}"), lines(*DMESG, *DMESG)])
 def test_an_error_of_this_boot_keeps_its_line(log: bytes) -> None:
-    observations = READER.read(Blob("dmesg.txt", log)).observations
+    observations = PART.read(Blob("dmesg.txt", log)).observations
     (xid,) = [each for each in observations if isinstance(each, Xid)]
     assert xid.origin.line == 4
     assert any(isinstance(each, KernelReach) for each in observations)
@@ -108,6 +108,6 @@ def test_lines_that_swapped_by_a_moment_begin_no_boot() -> None:
 
 def test_the_reader_stands_in_the_kernel_logs_place_and_takes_quiet_logs() -> None:
     assert len(for_this_boot(all_readers())) == len(all_readers())
-    assert READER in for_this_boot(all_readers())
-    assert READER.recognises(Blob("dmesg.txt", lines(f"[    0.000000] {VERSION}")))
-    assert not READER.recognises(Blob("notes.txt", b"nothing of the kind\n"))
+    assert PART in for_this_boot(all_readers())
+    assert PART.recognises(Blob("dmesg.txt", lines(f"[    0.000000] {VERSION}")))
+    assert not PART.recognises(Blob("notes.txt", b"nothing of the kind\n"))

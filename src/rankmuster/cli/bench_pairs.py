@@ -86,7 +86,7 @@ def pairs(
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option("--tolerance", metavar="PART", min=0.001, max=0.999, help="Below the best pairs by so much: slow."),
+        typer.Option("--tolerance", metavar="PART", min=0.001, max=0.999, help="So much below the best: slow."),
     ] = None,
     trusted: Annotated[
         str, typer.Option("--trusted", metavar="A,B", help="Nodes that are known to be good from elsewhere.")

@@ -159,10 +159,10 @@ def _read(blob: Blob) -> Reading:
     return replace(reading, observations=(*reading.observations, reach), known=reading.known + 1)
 
 
-READER = replace(kernel_log.READER, recognises=_recognises, read=_read)
+PART = replace(kernel_log.READER, recognises=_recognises, read=_read)
 """The kernel log's reader where only this boot counts: stands in its place in the readers of an admission."""
 
 
 def for_this_boot(readers: tuple[Reader, ...]) -> tuple[Reader, ...]:
     """The same readers, of which the kernel log's reads the last boot alone and says how far back it goes."""
-    return tuple(READER if reader is kernel_log.READER else reader for reader in readers)
+    return tuple(PART if reader is kernel_log.READER else reader for reader in readers)
