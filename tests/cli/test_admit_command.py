@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -218,6 +219,25 @@ def test_a_history_that_is_no_database_is_refused(
 def test_bad_usage(arguments: list[str], words: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert status_of(["admit", "--history", str(tmp_path / "h.db"), *arguments]) == 3
     assert words in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b"", b"hello world\n", b"\0" * 8192, b"PK\3\4 no zip", b'{"a": 1}'])
+def test_what_is_given_as_the_kernel_log_has_to_be_one(
+    content: bytes, node: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "given.log").write_bytes(content)
+    assert status_of([*node, *sample("nt_ar_1.txt"), "--kernel-log", str(tmp_path / "given.log")]) == 3
+    assert "journalctl -k" in capfd.readouterr().err
+
+
+def test_a_packed_kernel_log_is_read(node: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = (
+        "[    0.000000] Linux version 6.8.0\n"
+        "[ 1000.000000] NVRM: Xid (PCI:0000:00:06): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+    )
+    (tmp_path / "dmesg.gz").write_bytes(gzip.compress(words.encode()))
+    assert status_of([*node, *sample("nt_ar_1.txt"), "--kernel-log", str(tmp_path / "dmesg.gz")]) == 1
+    assert "Xid 79" in capfd.readouterr().out
 
 
 def test_a_machine_without_gpus_is_an_error_and_no_benchmark_is_started(

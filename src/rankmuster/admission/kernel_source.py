@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from rankmuster.evidence.blob import Blob
 from rankmuster.evidence.kernel_boots import KernelReach, Reach, last_boot
+from rankmuster.evidence.packed_stream import Allowance
 from rankmuster.evidence.plain_bytes import plain
 from rankmuster.evidence.take import take
+from rankmuster.evidence.unpack import unpack
 from rankmuster.model.kernel import KernelEvent, ServiceEvent, SXid, Xid
 from rankmuster.model.unknown import Unknown
 
@@ -26,7 +28,8 @@ class KernelRead:
 
 def observed(data: bytes, source: str) -> list[object]:
     """What a log says, and how far back it goes, as the readers of recorded files tell it. `data`: may be packed."""
-    blob, _ = plain(Blob(source, data))
+    unpacked = next((part for part in unpack(Blob(source, data), Allowance()) if isinstance(part, Blob)), None)
+    blob, _ = plain(unpacked or Blob(source, b""))
     found = last_boot(blob.data)
     reach = KernelReach(source, found.reach, found.problem)
     return [*take(Blob(source, found.data)).observations, reach]

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from rankmuster.store.history import History
 
 
+MOST_LOG_BYTES = 256 << 20
+"""Of a kernel log given as a file: months of a node that complains all day."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The options of a live admission, as given."""
@@ -83,8 +87,25 @@ def _past(opened: History | None) -> Past:
     return StorePast(opened)
 
 
+def _must_be_kernel_log(path: Path) -> None:
+    """Raises CommandError for a file that was given as the kernel log and is none: it was meant to say something."""
+    from rankmuster.admission.kernel_source import kernel_read
+    from rankmuster.evidence.given_file import CannotRead, bytes_in
+    from rankmuster.model.unknown import Unknown
+
+    with doing(f"reading {path}"):
+        try:
+            read = kernel_read(bytes_in(path, MOST_LOG_BYTES, "kernel log"), str(path))
+        except CannotRead as error:
+            raise CommandError(str(error)) from error
+        if isinstance(read.events, Unknown):
+            raise CommandError(f"{read.events.reason}; give what dmesg or journalctl -k prints of this boot")
+
+
 def live(profile: Profile, asked: Asked, opened: History | None) -> tuple[Plan, Sources]:
     """This node."""
+    if asked.kernel_log is not None:
+        _must_be_kernel_log(asked.kernel_log)
     with doing("loading the program"):
         from rankmuster.admission.live import Live, live_sources
         from rankmuster.admission.plan import Plan
@@ -116,6 +137,8 @@ def recorded(
     gpus: int | None = None,
 ) -> tuple[Plan, Sources]:
     """What was recorded of a node."""
+    if kernel_log is not None:
+        _must_be_kernel_log(kernel_log)
     with doing("loading the program"):
         from rankmuster.admission.plan import Plan
         from rankmuster.admission.recorded import NotRecorded, read_recorded, with_kernel_log
