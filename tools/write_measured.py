@@ -373,8 +373,8 @@ def main() -> None:
         + watching_on_gpus()
         + watching_costs()
         + dumps_on_cores()
-        + admission()
         + baselines()
+        + admission()
         + timing()
     )
 
