@@ -11,7 +11,7 @@ from rankmuster.admission.facts import UnderLoad
 from rankmuster.admission.live import environment_of
 from rankmuster.admission.load_watch import LoadWatch
 from rankmuster.admission.measuring import measure
-from rankmuster.admission.node_facts import KERNEL_BYTES, KernelLog, kernel_log, node_facts, ports
+from rankmuster.admission.node_facts import KERNEL_BYTES, KernelLog, given_log, kernel_log, node_facts, ports
 from rankmuster.bench.profiles import named
 from rankmuster.bench.tool import How, Tool
 from rankmuster.collect.machine import Machine
@@ -71,7 +71,7 @@ def test_a_ring_that_was_overwritten_is_not_whole(machine: Machine) -> None:
 def test_a_kernel_log_given_as_a_file_is_taken_for_it(machine: Machine, tmp_path: Path) -> None:
     log = tmp_path / "saved.txt"
     log.write_text("Nov 30 09:00:00 node7 kernel: NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n")
-    facts = node_facts(machine, boot=0.0, log=log, before=ports(machine), load={}, dcgm_level=0)
+    facts = node_facts(machine, boot=0.0, log=given_log(log), before=ports(machine), load={}, dcgm_level=0)
     assert isinstance(facts.kernel, tuple)
     assert [each.code for each in facts.kernel if isinstance(each, Xid)] == [79]
     assert facts.dcgm is None
@@ -88,7 +88,7 @@ def test_a_kernel_log_given_as_a_file_is_taken_for_it(machine: Machine, tmp_path
 def test_a_file_that_is_no_kernel_log_is_unknown(machine: Machine, tmp_path: Path, text: str, words: str) -> None:
     log = tmp_path / "saved.txt"
     log.write_text(text)
-    facts = node_facts(machine, boot=0.0, log=log, before=ports(machine), load={}, dcgm_level=0)
+    facts = node_facts(machine, boot=0.0, log=given_log(log), before=ports(machine), load={}, dcgm_level=0)
     assert isinstance(facts.kernel, Unknown)
     assert words in facts.kernel.reason
     assert not facts.kernel_whole
@@ -105,7 +105,7 @@ def test_a_command_that_shows_a_part_of_the_boot_is_not_whole(machine: Machine, 
         assert isinstance(given, KernelLog)
         log = tmp_path / "kept.txt"
         log.write_bytes(given.data)
-        facts = node_facts(machine, boot=0.0, log=log, before=ports(machine), load={}, dcgm_level=0)
+        facts = node_facts(machine, boot=0.0, log=given_log(log), before=ports(machine), load={}, dcgm_level=0)
         assert facts.kernel_whole is goes_back
         assert facts.kernel == ()
 
@@ -117,7 +117,7 @@ def test_of_a_file_that_is_too_large_the_newest_lines_count_and_the_log_is_not_w
     with log.open("wb") as file:
         file.seek(KERNEL_BYTES)  # a hole: nothing is written
         file.write(b"\nNov 30 09:00:00 node7 kernel: NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n")
-    facts = node_facts(machine, boot=0.0, log=log, before=ports(machine), load={}, dcgm_level=0)
+    facts = node_facts(machine, boot=0.0, log=given_log(log), before=ports(machine), load={}, dcgm_level=0)
     assert isinstance(facts.kernel, tuple)
     assert [each.code for each in facts.kernel if isinstance(each, Xid)] == [79]
     assert not facts.kernel_whole

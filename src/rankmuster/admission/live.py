@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from rankmuster.admission.kernel_source import KernelRead
 from rankmuster.admission.load_watch import LoadWatch
 from rankmuster.admission.measuring import measure
 from rankmuster.admission.node_facts import node_facts, ports
@@ -26,14 +27,15 @@ TAKE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """`profile_key`: of the benchmark that belongs to the fingerprint. `kernel_log`: a file instead of the machine's.
+    """`profile_key`: of the benchmark that belongs to the fingerprint. `kernel_log`: one that was given, instead of
+    the machine's.
 
     `dcgm_level`: 0 for none. `image`, `python`: what is known of the instance that the node is admitted for.
     """
 
     how: How
     profile_key: str
-    kernel_log: Path | None = None
+    kernel_log: KernelRead | None = None
     dcgm_level: int = 0
     image: str | None = None
     python: Path | None = None

@@ -153,21 +153,13 @@ def node_facts(
     machine: Machine,
     *,
     boot: float,
-    log: Path | None,
+    log: KernelRead | None,
     before: Ports,
     load: Mapping[int, UnderLoad],
     dcgm_level: int,
 ) -> NodeFacts:
-    """Everything now. `log`: a kernel log to read instead of this machine's. Raises OSError where it cannot be."""
-    if log is not None:
-        given: KernelLog | Unknown = _from_file(log)
-    else:
-        given = kernel_log(machine, boot)
-    if isinstance(given, Unknown):
-        kernel = KernelRead(given, (), whole=False)
-    else:
-        kernel = kernel_read(given.data, str(log or "the kernel log"))
-        kernel = replace(kernel, whole=kernel.whole if given.whole is None else given.whole)
+    """Everything now. `log`: a kernel log that was given (`given_log`), instead of this machine's."""
+    kernel = log if log is not None else _read(kernel_log(machine, boot), "the kernel log")
     journal, told = services(), kernel.services
     after = ports(machine)
     return NodeFacts(
@@ -186,9 +178,17 @@ def _known(found: tuple[ServiceEvent, ...] | Unknown) -> tuple[ServiceEvent, ...
     return () if isinstance(found, Unknown) else found
 
 
-def _from_file(path: Path) -> KernelLog:
-    """Of a file beyond the limit the newest lines, as a ring keeps them."""
+def given_log(path: Path) -> KernelRead:
+    """A kernel log in a file; of one beyond the limit the newest lines, as a ring keeps them. Raises OSError."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - KERNEL_BYTES, 0))
-        return KernelLog(file.read(KERNEL_BYTES), whole=False if size > KERNEL_BYTES else None)
+        found = KernelLog(file.read(KERNEL_BYTES), whole=False if size > KERNEL_BYTES else None)
+    return _read(found, str(path))
+
+
+def _read(log: KernelLog | Unknown, source: str) -> KernelRead:
+    if isinstance(log, Unknown):
+        return KernelRead(log, (), whole=False)
+    kernel = kernel_read(log.data, source)
+    return kernel if log.whole is None else replace(kernel, whole=log.whole)

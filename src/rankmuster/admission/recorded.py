@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rankmuster.admission.captured_beside import Captured, OtherNode, with_captured, with_clocks, written_at
 from rankmuster.admission.dcgm import DcgmReport, read_dcgm
-from rankmuster.admission.kernel_source import observed
+from rankmuster.admission.kernel_source import KernelRead, kernel_of, observed
 from rankmuster.admission.made_from import NotMadeOfAPath, path_of
 from rankmuster.bench.nccl_view import view_of_log
 from rankmuster.bench.read_file import MOST_BYTES, NoRuns, runs_in
@@ -105,10 +105,12 @@ def _each_once(found: Recorded) -> list[BenchmarkRun]:
     return list(once.values())
 
 
-def with_kernel_log(found: Recorded, path: Path) -> None:
-    """Takes a file for the kernel log of this boot, whatever its content looks like. Raises NotRecorded."""
-    found.observations += observed(_bytes(path), str(path))
+def with_kernel_log(found: Recorded, path: Path) -> KernelRead:
+    """Takes a file for the kernel log of this boot, whatever it looks like; what it says. Raises NotRecorded."""
+    told = observed(_bytes(path), str(path))
+    found.observations += told
     found.kernel = True
+    return kernel_of(told)
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:

@@ -15,15 +15,12 @@ from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, doing
 
 if TYPE_CHECKING:
+    from rankmuster.admission.kernel_source import KernelRead
     from rankmuster.admission.past import Past
     from rankmuster.admission.plan import Outcome, Plan, Sources
     from rankmuster.bench.tool import Tool
     from rankmuster.model.benchmark import Profile
     from rankmuster.store.history import History
-
-
-MOST_LOG_BYTES = 256 << 20
-"""Of a kernel log given as a file: months of a node that complains all day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,25 +84,28 @@ def _past(opened: History | None) -> Past:
     return StorePast(opened)
 
 
-def _must_be_kernel_log(path: Path) -> None:
+def _usable(read: KernelRead) -> KernelRead:
     """Raises CommandError for a file that was given as the kernel log and is none: it was meant to say something."""
-    from rankmuster.admission.kernel_source import kernel_read
-    from rankmuster.evidence.given_file import CannotRead, bytes_in
     from rankmuster.model.unknown import Unknown
+
+    if isinstance(read.events, Unknown):
+        raise CommandError(f"{read.events.reason}; give what dmesg or journalctl -k prints of this boot")
+    return read
+
+
+def _given_log(path: Path) -> KernelRead:
+    from rankmuster.admission.node_facts import given_log
 
     with doing(f"reading {path}"):
         try:
-            read = kernel_read(bytes_in(path, MOST_LOG_BYTES, "kernel log"), str(path))
-        except CannotRead as error:
-            raise CommandError(str(error)) from error
-        if isinstance(read.events, Unknown):
-            raise CommandError(f"{read.events.reason}; give what dmesg or journalctl -k prints of this boot")
+            return _usable(given_log(path))
+        except OSError as error:
+            raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def live(profile: Profile, asked: Asked, opened: History | None) -> tuple[Plan, Sources]:
     """This node."""
-    if asked.kernel_log is not None:
-        _must_be_kernel_log(asked.kernel_log)
+    log = _given_log(asked.kernel_log) if asked.kernel_log is not None else None
     with doing("loading the program"):
         from rankmuster.admission.live import Live, live_sources
         from rankmuster.admission.plan import Plan
@@ -120,7 +120,7 @@ def live(profile: Profile, asked: Asked, opened: History | None) -> tuple[Plan, 
         str(asked.python) if asked.python is not None else None,
         asked.keep,
     )
-    what = Live(how, profile.key, asked.kernel_log, asked.dcgm_level, asked.image, asked.python)
+    what = Live(how, profile.key, log, asked.dcgm_level, asked.image, asked.python)
     past = _past(opened)
     with doing("looking at the node's ports"):
         plan = Plan(profile, runs=asked.runs, retests=asked.retests, settings=asked.given, gpus=asked.gpus)
@@ -137,8 +137,6 @@ def recorded(
     gpus: int | None = None,
 ) -> tuple[Plan, Sources]:
     """What was recorded of a node."""
-    if kernel_log is not None:
-        _must_be_kernel_log(kernel_log)
     with doing("loading the program"):
         from rankmuster.admission.plan import Plan
         from rankmuster.admission.recorded import NotRecorded, read_recorded, with_kernel_log
@@ -148,7 +146,7 @@ def recorded(
         try:
             found = read_recorded(files, host)
             if kernel_log is not None:
-                with_kernel_log(found, kernel_log)
+                _usable(with_kernel_log(found, kernel_log))
         except NotRecorded as error:
             raise CommandError(str(error)) from error
         for note in found.notes[:8]:
