@@ -9,28 +9,8 @@ import pytest
 from admitted import QUIET, state_of, statement
 from rankmuster.admission.network_ports import port_checks, used
 from rankmuster.model.admission import CheckState
-from rankmuster.model.topology import RdmaPort
 from rankmuster.model.unknown import Unknown
-
-
-def port(device: str = "mlx5_0", **changes: object) -> RdmaPort:
-    values: dict[str, object] = {
-        "source": "sys",
-        "host": None,
-        "device": device,
-        "port": 1,
-        "state": "PORT_ACTIVE",
-        "physical_state": "LinkUp",
-        "link_layer": "InfiniBand",
-        "rate_gbps": 400.0,
-        "mtu": 4096,
-        "max_mtu": 4096,
-        "firmware": "28.39",
-        "gids": (),
-        "counters": {"link_downed": 0, "symbol_error": 0},
-        **changes,
-    }
-    return RdmaPort(**values)  # type: ignore[arg-type]
+from rdma_port import port
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from rankmuster.admission.network_ports import port_checks
 from rankmuster.admission.presence import presence_checks
 from rankmuster.model.admission import Check, CheckState, Decision
 from rankmuster.model.node_path import GpuPath, Link, NicPath, PciNode
-from rankmuster.model.topology import RdmaPort
 from rankmuster.model.unknown import Unknown
+from rdma_port import port
 
 WHY = Unknown("not asked")
 WORDS = (
@@ -165,26 +165,6 @@ def test_a_gpu_that_says_what_is_wrong_with_it_is_refused_for_that(word: str) ->
     checks = presence_checks(path)
     assert decide_checks(checks).decision is Decision.FAIL
     assert word in next(check.statement for check in checks if check.state is CheckState.FAIL)
-
-
-def port(device: str, **changes: object) -> RdmaPort:
-    values: dict[str, object] = {
-        "source": "sys",
-        "host": None,
-        "device": device,
-        "port": 1,
-        "state": "PORT_ACTIVE",
-        "physical_state": "LinkUp",
-        "link_layer": "InfiniBand",
-        "rate_gbps": 400.0,
-        "mtu": 4096,
-        "max_mtu": 4096,
-        "firmware": "28.39",
-        "gids": (),
-        "counters": {"link_downed": 0, "symbol_error": 0},
-        **changes,
-    }
-    return RdmaPort(**values)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

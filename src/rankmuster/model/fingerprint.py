@@ -25,6 +25,23 @@ NONE = "none"
 """Known to be absent: no container (image digest), no serving engine, no torch installed. Not `Unknown`."""
 
 
+KIN_FIELDS = {
+    "imageDigest": "image_digest",
+    "cudaVersion": "cuda_version",
+    "ncclVersion": "nccl_version",
+    "pytorchVersion": "pytorch_version",
+    "engine": "engine",
+    "engineVersion": "engine_version",
+    "gpuModel": "gpu_model",
+    "gpuCount": "gpu_count",
+    "driver": "driver",
+    "topologyHash": "topology_hash",
+    "networkDeviceSet": "network_device_set",
+    "nicOrder": "nic_order",
+}
+"""What the kin hash is over: name in the document -> field of `Fingerprint`. A new field is not among them silently."""
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkDevice:
     """A kind of NIC and how many the node has of it; no name, address or GUID, so that nodes compare."""

@@ -12,7 +12,7 @@ from rankmuster.model.history import ChangePoint, ChangeState
 from rankmuster.report.history_words import when
 from rankmuster.store.damage import stored
 from rankmuster.store.errors import Refused
-from rankmuster.store.plain import cell_key, cell_of, sound
+from rankmuster.store.plain import CELL_NAMES, cell_key, cell_of, sound
 from rankmuster.store.schema import cell_table, change_table
 from rankmuster.store.write_runs import cell_numbers
 
@@ -81,7 +81,7 @@ def read_changes(
 ) -> tuple[ChangePoint, ...]:
     """Change points, oldest first."""
     change = change_table.c
-    cell = [cell_table.c[name] for name in ("operation", "size_bytes", "dtype", "in_place", "graph")]
+    cell = [cell_table.c[name] for name in CELL_NAMES]
     query = (
         select(change.id, change.class_hash, change.profile, change.at, change.level_before, change.level_after)
         .add_columns(change.nodes, change.state, change.note, change.kept_out_until, *cell)

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, func, or_, select, update
 
 from rankmuster.model.admission import AdmissionRecord
-from rankmuster.model.fingerprint import Fingerprint
+from rankmuster.model.fingerprint import KIN_FIELDS, Fingerprint
 from rankmuster.model.unknown import Unknown
 from rankmuster.report.history_words import when
 from rankmuster.store.damage import stored
@@ -21,10 +21,7 @@ from rankmuster.store.schema import admission_table, admitted_table, class_table
 from rankmuster.store.stored import StoredAdmission, StoredFingerprint
 from rankmuster.store.write_runs import class_numbers, insert_new
 
-_CLASS_FIELDS = (
-    *("image_digest", "cuda_version", "nccl_version", "pytorch_version", "engine", "engine_version", "gpu_model"),
-    *("gpu_count", "driver", "topology_hash", "network_device_set", "nic_order", "kin_hash"),
-)
+_CLASS_FIELDS = (*KIN_FIELDS.values(), "kin_hash")
 """What a class hash is over besides the settings (model/fingerprint.py)."""
 
 

@@ -20,7 +20,7 @@ from rankmuster.store.errors import Refused
 from rankmuster.store.history import History
 from rankmuster.store.parquet_form import ALL, KIND, TABLES, Arrow, arrow
 from rankmuster.store.parquet_seal import seal
-from rankmuster.store.plain import choices_text, numbers_of, settings_text
+from rankmuster.store.plain import CELL_NAMES, choices_text, numbers_of, settings_text
 from rankmuster.store.read_runs import every_run
 from rankmuster.store.schema import (
     admission_table,
@@ -134,7 +134,7 @@ def _fingerprints(connection: Connection) -> list[dict[str, Any]]:
 def _changes(connection: Connection) -> list[dict[str, Any]]:
     return [
         {
-            **(dict(zip(_CELL_NAMES, _cell(point.cell), strict=True)) if point.cell else {}),
+            **(dict(zip(CELL_NAMES, _cell(point.cell), strict=True)) if point.cell else {}),
             **{name: getattr(point, name) for name in ("class_hash", "profile", "at", "nodes", "note")},
             "level_before": point.before,
             "level_after": point.after,
@@ -153,9 +153,6 @@ def _admissions(connection: Connection) -> list[dict[str, Any]]:
         }
         for one in reversed(read_admissions(connection))
     ]
-
-
-_CELL_NAMES = ("operation", "size_bytes", "dtype", "in_place", "graph")
 
 
 def _cell(cell: Any) -> tuple[Any, ...]:

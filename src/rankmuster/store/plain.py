@@ -20,6 +20,9 @@ LATEST = 4_102_444_800.0
 """2100-01-01 in unix seconds: what is after it is no clock's time, but milliseconds or worse. Who brings a run says
 whether it is older than GPUs, or in the future (`history add`): a table knows no present."""
 
+CELL_NAMES = ("operation", "size_bytes", "dtype", "in_place", "graph")
+"""Columns that make a cell, in the order of `Cell`."""
+
 VALUE_NUMBERS = ("time_us", "busbw", "min_us", "p50_us", "p99_us", "cv_percent", "rank_spread_percent")
 """Columns of a result beside its cell, in the order of the table."""
 

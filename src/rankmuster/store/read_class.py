@@ -19,7 +19,7 @@ from rankmuster.model.benchmark import Cell, RunState
 from rankmuster.model.history import CellHistory, ChangePoint, ClassHistory, KinClass
 from rankmuster.store.damage import stored
 from rankmuster.store.pick import count_runs, pick_runs
-from rankmuster.store.plain import cell_of, choices_of, settings_of
+from rankmuster.store.plain import CELL_NAMES, cell_of, choices_of, settings_of
 from rankmuster.store.query import among
 from rankmuster.store.read_results import read_heads, read_results
 from rankmuster.store.schema import (
@@ -138,7 +138,7 @@ def _columns(rows: NDArray[np.float64], cells: dict[int, Cell], ids: Sequence[in
 
 
 def _cells(connection: Connection) -> dict[int, Cell]:
-    columns = [cell_table.c[name] for name in ("id", "operation", "size_bytes", "dtype", "in_place", "graph")]
+    columns = [cell_table.c[name] for name in ("id", *CELL_NAMES)]
     with stored("an operation and its size"):
         return {int(row[0]): cell_of(*row[1:]) for row in connection.execute(select(*columns))}
 

@@ -11,17 +11,15 @@ from rankmuster.model.benchmark import HistoryRun, HistoryValue, RunState
 from rankmuster.model.history import ChangeState, ClassCount
 from rankmuster.store.damage import changed, stored
 from rankmuster.store.errors import Damaged
-from rankmuster.store.plain import VALUE_NUMBERS, cell_of, choices_of, settings_of
-from rankmuster.store.query import among
+from rankmuster.store.plain import cell_of, choices_of, settings_of
+from rankmuster.store.query import results_of
 from rankmuster.store.run_digest import digest_of
 from rankmuster.store.schema import (
-    cell_table,
     change_table,
     choices_table,
     class_table,
     node_table,
     profile_table,
-    result_table,
     run_table,
 )
 
@@ -206,14 +204,7 @@ def _run(row: Any, values: Sequence[HistoryValue]) -> HistoryRun:
 
 
 def _values(connection: Connection, ids: Sequence[int]) -> dict[int, list[HistoryValue]]:
-    cell = [cell_table.c[name] for name in ("operation", "size_bytes", "dtype", "in_place", "graph")]
-    query = (
-        select(result_table.c.run_id, *cell, *(result_table.c[name] for name in VALUE_NUMBERS))
-        .join(cell_table, cell_table.c.id == result_table.c.cell_id)
-        .where(among(connection, result_table.c.run_id, ids))
-        .order_by(result_table.c.run_id, result_table.c.position)
-    )
     found: dict[int, list[HistoryValue]] = {}
-    for row in connection.execute(query):
+    for row in connection.execute(results_of(connection, ids)):
         found.setdefault(row[0], []).append(HistoryValue(cell_of(*row[1:6]), *row[6:]))
     return found

@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, select, update
 
 from rankmuster.store.damage import stored
-from rankmuster.store.plain import VALUE_NUMBERS, CellKey
-from rankmuster.store.query import among
+from rankmuster.store.plain import CellKey
+from rankmuster.store.query import results_of
 from rankmuster.store.run_digest import Head, columns, run_digest
-from rankmuster.store.schema import cell_table, class_table, node_table, profile_table, result_table, run_table
+from rankmuster.store.schema import class_table, node_table, profile_table, run_table
 
 CHUNK = 500
 """Runs at a time; some 20,000 results, a few MB."""
@@ -53,15 +53,8 @@ def _heads(last: int) -> Select[Any]:
 def _results(
     connection: Connection, ids: Sequence[int]
 ) -> dict[int, tuple[list[CellKey], list[Sequence[float | None]]]]:
-    cell = [cell_table.c[name] for name in ("operation", "size_bytes", "dtype", "in_place", "graph")]
-    query = (
-        select(result_table.c.run_id, *cell, *(result_table.c[name] for name in VALUE_NUMBERS))
-        .join(cell_table, cell_table.c.id == result_table.c.cell_id)
-        .where(among(connection, result_table.c.run_id, ids))
-        .order_by(result_table.c.run_id, result_table.c.position)
-    )
     found: dict[int, tuple[list[CellKey], list[Sequence[float | None]]]] = {}
-    for row in connection.execute(query):
+    for row in connection.execute(results_of(connection, ids)):
         cells, numbers = found.setdefault(row[0], ([], []))
         cells.append((row[1], row[2], row[3], bool(row[4]), bool(row[5])))
         numbers.append(tuple(row[6:]))

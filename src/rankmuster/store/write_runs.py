@@ -16,6 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from rankmuster.model.benchmark import Cell, HistoryRun
 from rankmuster.store.errors import Conflict
 from rankmuster.store.plain import (
+    CELL_NAMES,
     CellKey,
     cell_key,
     check_run,
@@ -81,7 +82,7 @@ def cell_numbers(connection: Connection, cells: Iterable[Cell]) -> dict[CellKey,
         return {}
     found = _known_cells(connection)
     if missing := sorted(wanted - found.keys()):
-        names = ("operation", "size_bytes", "dtype", "in_place", "graph")
+        names = CELL_NAMES
         connection.execute(insert_new(connection, cell_table), [dict(zip(names, key, strict=True)) for key in missing])
         found = _known_cells(connection)
     return found
@@ -226,7 +227,7 @@ def _known(connection: Connection, table: Table, column: str, texts: Sequence[st
 
 
 def _known_cells(connection: Connection) -> dict[CellKey, int]:
-    columns = [cell_table.c[name] for name in ("operation", "size_bytes", "dtype", "in_place", "graph", "id")]
+    columns = [cell_table.c[name] for name in (*CELL_NAMES, "id")]
     return {
         (operation, size, dtype, bool(in_place), bool(graph)): number
         for operation, size, dtype, in_place, graph, number in connection.execute(select(*columns))

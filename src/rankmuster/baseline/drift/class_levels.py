@@ -136,11 +136,8 @@ def _what(point: ChangePoint) -> str:
 def _over(point: ChangePoint, over: float) -> DriftFinding:
     """A spell that is over: nothing is to be stopped, and what was measured in it is no baseline."""
     number = "ID" if point.id is None else point.id
-    return DriftFinding(
-        kind=_kind(point),
-        scope=scope_of(point),
-        class_hash=point.class_hash,
-        nodes=(),
+    return _of_class(
+        point,
         statement=(
             f"class {short(point.class_hash)} as a whole was {percent(change_of(point) or 0.0)} from {day(point.at)} "
             f"to {day(over)} and is at its level again, seen on {many(point.nodes)}: {_what(point)}, "
@@ -151,19 +148,14 @@ def _over(point: ChangePoint, over: float) -> DriftFinding:
             f"({'' if point.id is not None else '`--mark`, then '}`rankmuster history changes dismiss {number} "
             f"--until {math.floor(over)}`)"
         ),
-        since=point.at,
-        point=point,
     )
 
 
 def _finding(point: ChangePoint) -> DriftFinding:
     change = change_of(point)
     level = "at another level" if change is None else percent(change)
-    return DriftFinding(
-        kind=_kind(point),
-        scope=scope_of(point),
-        class_hash=point.class_hash,
-        nodes=(),
+    return _of_class(
+        point,
         statement=(
             f"class {short(point.class_hash)} as a whole is {level} "
             f"since {day(point.at)}, seen on {many(point.nodes)}: {_what(point)}, profile {point.profile}"
@@ -172,6 +164,18 @@ def _finding(point: ChangePoint) -> DriftFinding:
         + "; the baseline stays what it was until somebody accepts the new level (`--mark`, then `rankmuster history "
         "changes accept`)",
         size=change,
+    )
+
+
+def _of_class(point: ChangePoint, statement: str, effect: str, size: float | None = None) -> DriftFinding:
+    return DriftFinding(
+        kind=_kind(point),
+        scope=scope_of(point),
+        class_hash=point.class_hash,
+        nodes=(),
+        statement=statement,
+        effect=effect,
+        size=size,
         since=point.at,
         point=point,
     )

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from fnmatch import fnmatchcase
 
-from rankmuster.baseline.fingerprint.leaves import CLASS_FIELDS, Leaf
-from rankmuster.model.fingerprint import Fingerprint
+from rankmuster.baseline.fingerprint.leaves import Leaf
+from rankmuster.model.fingerprint import KIN_FIELDS, Fingerprint
 from rankmuster.model.unknown import Unknown
 
 BASELINE = "the baseline of the class, every profile"
@@ -47,7 +47,7 @@ class Difference:
     @property
     def of_class(self) -> bool:
         """Whether the class hash is over it."""
-        return self.path in CLASS_FIELDS or self.path.startswith("settings/")
+        return self.path in KIN_FIELDS or self.path.startswith("settings/")
 
     @property
     def undecided(self) -> bool:

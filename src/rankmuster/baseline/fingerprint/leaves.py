@@ -15,28 +15,12 @@ from rankmuster.baseline.fingerprint.leaves_network import nic_leaves
 from rankmuster.baseline.fingerprint.leaves_pci import bridge_leaves, end_leaves
 from rankmuster.baseline.fingerprint.setting_names import changes_choices
 from rankmuster.baseline.fingerprint.settings import NCCL_UNKNOWN
-from rankmuster.model.fingerprint import Fingerprint, NetworkDevice
+from rankmuster.model.fingerprint import KIN_FIELDS, Fingerprint, NetworkDevice
 from rankmuster.model.unknown import Unknown
 
 Leaf = str | int | float | bool | None | Unknown
 READ = "read"
 """Value of a part that was read, however much is in it: against the same part unknown."""
-
-CLASS_FIELDS = {
-    "imageDigest": "image_digest",
-    "cudaVersion": "cuda_version",
-    "ncclVersion": "nccl_version",
-    "pytorchVersion": "pytorch_version",
-    "engine": "engine",
-    "engineVersion": "engine_version",
-    "gpuModel": "gpu_model",
-    "gpuCount": "gpu_count",
-    "driver": "driver",
-    "topologyHash": "topology_hash",
-    "networkDeviceSet": "network_device_set",
-    "nicOrder": "nic_order",
-}
-"""Paths that the kin hash is over; with `settings/` those of the class."""
 
 _SAID_BY_SETTINGS = {"sys_complete": "sys.complete", "iommu": "iommu", "gpudirect": "gpudirect", "shm_bytes": "shm"}
 _MATRICES_IN_SETTINGS = ("r", "w")
@@ -45,7 +29,7 @@ _MOST_SHOWN = 12
 
 def leaves_of(fingerprint: Fingerprint) -> dict[str, Leaf]:
     """Every fact by its path. Never raises: what a file holds of another shape is passed over."""
-    found: dict[str, Leaf] = {path: _field(getattr(fingerprint, name)) for path, name in CLASS_FIELDS.items()}
+    found: dict[str, Leaf] = {path: _field(getattr(fingerprint, name)) for path, name in KIN_FIELDS.items()}
     found["ncclTestProfile"] = fingerprint.nccl_test_profile
     found |= {f"settings/{NCCL_UNKNOWN}": READ}
     found |= {f"settings/{name}": value for name, value in fingerprint.settings.items()}

@@ -104,14 +104,6 @@ RULES = (
         _acs_on,
     ),
     Rule(
-        "settings/[!N]*",
-        Weight.CLASS,
-        "it matters on one side alone: only there does traffic cross PCIe between devices",
-        "docs/fingerprint.md: a setting is of the class where it can matter",
-        (BASELINE,),
-        lambda d: d.before is None or d.after is None,
-    ),
-    Rule(
         "settings/acs",
         Weight.PATH,
         "ACS no longer redirects P2P traffic: it takes the short way",

@@ -76,12 +76,20 @@ def _running_nccl(machine: Machine, pid: int, deadline: Deadline) -> str | Unkno
     return None
 
 
-def _installed_nccl(packages: Mapping[str, str], root: Path) -> str | Unknown:
-    found = versions_of(packages, "nvidia-nccl")
+def _packaged(packages: Mapping[str, str], name: str) -> str | Unknown | None:
+    """The version of the packages that begin with `name`; None where there is none."""
+    found = versions_of(packages, name)
     if len({version for _, version in found}) == 1:
         return found[0][1]
     if found:
         return Unknown(f"several are installed: {', '.join(f'{name} {version}' for name, version in found)}")
+    return None
+
+
+def _installed_nccl(packages: Mapping[str, str], root: Path) -> str | Unknown:
+    packaged = _packaged(packages, "nvidia-nccl")
+    if packaged is not None:
+        return packaged
     for place in SYSTEM_LIBRARIES:
         libraries = [match.group(1) for name in names(root / place) if (match := _LIBRARY.fullmatch(name))]
         if len(set(libraries)) == 1:
@@ -98,11 +106,9 @@ def _installed_nccl(packages: Mapping[str, str], root: Path) -> str | Unknown:
 
 
 def _cuda(packages: Mapping[str, str], root: Path) -> str | Unknown:
-    found = versions_of(packages, "nvidia-cuda-runtime")
-    if len({version for _, version in found}) == 1:
-        return found[0][1]
-    if found:
-        return Unknown(f"several are installed: {', '.join(f'{name} {version}' for name, version in found)}")
+    packaged = _packaged(packages, "nvidia-cuda-runtime")
+    if packaged is not None:
+        return packaged
     match = _CUDA_OF_TORCH.search(packages.get("torch", ""))
     if match:
         return f"{match.group(1)}.{match.group(2)}"
