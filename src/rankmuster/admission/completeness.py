@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rankmuster.admission.gathering import MOST_NAMED
+from rankmuster.admission.gathering import sizes_named
 from rankmuster.baseline.regimes import group_of
 from rankmuster.bench.same_measurement import missing_cells, other_measurement, said_why
 from rankmuster.model.admission import Check, CheckGroup, CheckState
 from rankmuster.model.benchmark import BenchmarkRun, Cell, Profile
 from rankmuster.model.judgement import RegimeJudgement
-from rankmuster.report.size_words import size_words
 
 SAME_MEASUREMENT = "same-measurement"
 
@@ -51,12 +50,7 @@ def _named(cells: Sequence[Cell]) -> str:
     for cell in cells:
         launch = f"{cell.operation.value}{', CUDA graph' if cell.graph else ''}{', in place' if cell.in_place else ''}"
         sizes.setdefault(f"{launch} of {cell.dtype}", []).append(cell.size_bytes)
-    return "; ".join(f"{what} at {_some(those)}" for what, those in sizes.items())
-
-
-def _some(sizes: Sequence[int]) -> str:
-    more = len(sizes) - MOST_NAMED
-    return ", ".join(map(size_words, sizes[:MOST_NAMED])) + (f" and {more} more sizes" if more > 0 else "")
+    return "; ".join(f"{what} at {sizes_named(those)}" for what, those in sizes.items())
 
 
 def _check(name: str, state: CheckState, words: str, advice: str) -> Check:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rankmuster.admission.gathering import MOST_NAMED
+from rankmuster.admission.gathering import sizes_named
 from rankmuster.evidence.nccl_tests_runs import TOOL
 from rankmuster.model.admission import Check, CheckGroup, CheckState
 from rankmuster.model.benchmark import BenchmarkRun, Cell, Operation, RunState
-from rankmuster.report.size_words import size_words
 
 UNCHECKED_IN_PLACE = frozenset({Operation.ALL_TO_ALL, Operation.SEND_RECV})
 """What nccl-tests never checks in place, and prints N/A for: there one buffer cannot be both (its src/alltoall.cu and
@@ -35,11 +34,11 @@ def correctness_checks(runs: Sequence[BenchmarkRun]) -> list[Check]:
         unchecked = sorted({size for size, count in rows if count is None})
         if wrong:
             total = sum(count or 0 for _, count in rows)
-            words = f"{total} wrong values of {operation.value} at {_some(wrong)}"
+            words = f"{total} wrong values of {operation.value} at {sizes_named(wrong)}"
             advice = "take the node out: look for ACS, an IOMMU that translates, and memory errors"
             checks.append(Check(name, group, CheckState.FAIL, operation.value, words, advice, required=True))
         elif unchecked:
-            words = f"the values of {operation.value} at {_some(unchecked)} were not checked"
+            words = f"the values of {operation.value} at {sizes_named(unchecked)} were not checked"
             advice = "measure with checks on (nccl-tests: -c 1)"
             checks.append(Check(name, group, CheckState.UNKNOWN, operation.value, words, advice, required=True))
         else:
@@ -55,8 +54,3 @@ def correctness_checks(runs: Sequence[BenchmarkRun]) -> list[Check]:
 
 def _by_rule(run: BenchmarkRun, cell: Cell) -> bool:
     return run.tool == TOOL and cell.in_place and cell.operation in UNCHECKED_IN_PLACE
-
-
-def _some(sizes: Sequence[int]) -> str:
-    more = len(sizes) - MOST_NAMED
-    return ", ".join(map(size_words, sizes[:MOST_NAMED])) + (f" and {more} more sizes" if more > 0 else "")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rankmuster.model.admission import Check, CheckGroup, CheckState
+from rankmuster.report.size_words import size_words
 
 MOST_NAMED = 8
 """Parts named in one sentence; an NVL72 has 72 GPUs with the same trouble."""
@@ -56,3 +57,9 @@ def named(subjects: Sequence[str]) -> str:
     more = len(subjects) - MOST_NAMED
     shown = ", ".join(subjects[:MOST_NAMED])
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def sizes_named(sizes: Sequence[int]) -> str:
+    """Some sizes, given in bytes, in one phrase."""
+    more = len(sizes) - MOST_NAMED
+    return ", ".join(map(size_words, sizes[:MOST_NAMED])) + (f" and {more} more sizes" if more > 0 else "")

@@ -21,6 +21,7 @@ from rankmuster.evidence.benchmark_file import recognises
 from rankmuster.evidence.bundle import load
 from rankmuster.evidence.fingerprint_file import FingerprintRefused, read_fingerprint
 from rankmuster.evidence.folder import EvidenceEmpty, EvidenceForbidden, EvidenceMissing, EvidenceUnreadable
+from rankmuster.evidence.given_file import CannotRead, bytes_in
 from rankmuster.evidence.kernel_boots import for_this_boot
 from rankmuster.evidence.node_path import NotOneNode, from_evidence
 from rankmuster.evidence.node_path_readers import for_node_paths
@@ -128,13 +129,9 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 
 def _bytes(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise NotRecorded(f"cannot read {path}: {error.strerror or error}") from error
-    if len(data) > MOST_BYTES:
-        raise NotRecorded(f"{path} has more than {MOST_BYTES >> 20} MiB")
-    return data
+        return bytes_in(path, MOST_BYTES, "recorded file")
+    except CannotRead as error:
+        raise NotRecorded(str(error)) from error
 
 
 def _fingerprint(path: Path, data: bytes) -> Fingerprint:

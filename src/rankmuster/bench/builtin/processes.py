@@ -21,7 +21,7 @@ import rankmuster
 from rankmuster.bench.builtin.frames import Listener, Message
 from rankmuster.bench.builtin.orders import Orders
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.node.children import CHUNK, let_go
+from rankmuster.collect.node.children import let_go, ready_bytes
 
 LAST_WORDS = 2_000
 """Bytes of a failed rank's output that are looked at; the last three lines with text are told."""
@@ -88,12 +88,9 @@ class LocalRanks:
         found: list[Message] = []
         for key, _ in self._selector.select(deadline.remaining()):
             rank = self._ranks[key.data]
-            try:
-                data = os.read(rank.pipe, CHUNK)
-            except BlockingIOError:
+            data = ready_bytes(rank.pipe)
+            if data is None:
                 continue
-            except OSError:
-                data = b""
             if not data:
                 self._selector.unregister(rank.pipe)
                 rank.open = False

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rankmuster.bench.launch.job import Command
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.node.children import CHUNK, let_go
+from rankmuster.collect.node.children import let_go, ready_bytes
 
 TERM_SECONDS = 8.0
 """What a launcher has to end its ranks after SIGTERM: mpirun and torchrun give them 5 s themselves."""
@@ -138,12 +138,9 @@ def _listen(selector: selectors.DefaultSelector, deadline: Deadline, hear: Calla
     """Whether anything was to be read."""
     found = False
     for key, _ in selector.select(deadline.remaining()):
-        try:
-            data = os.read(key.fd, CHUNK)
-        except BlockingIOError:
+        data = ready_bytes(key.fd)
+        if data is None:
             continue
-        except OSError:
-            data = b""
         if not data:
             selector.unregister(key.fd)
         hear(key.data, data)

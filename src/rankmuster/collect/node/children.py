@@ -108,7 +108,7 @@ def run(
                 break
             for key, _ in ready:
                 fd = key.fd
-                data = _read(fd)
+                data = ready_bytes(fd)
                 if data == b"":
                     selector.unregister(fd)
                 elif data is not None:
@@ -151,8 +151,8 @@ def let_go(process: subprocess.Popen[bytes]) -> bool:
     return gone
 
 
-def _read(fd: int) -> bytes | None:
-    """What is there; None for nothing yet, b"" for the end."""
+def ready_bytes(fd: int) -> bytes | None:
+    """What is there in a pipe that is not waited for; None for nothing yet, b"" for the end."""
     try:
         return os.read(fd, CHUNK)
     except BlockingIOError:

@@ -15,7 +15,7 @@ from typing import Any
 
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.find.seen import MARKERS
-from rankmuster.collect.node.children import CHUNK, let_go
+from rankmuster.collect.node.children import let_go, ready_bytes
 from rankmuster.collect.own_path import FLAGS, own_path
 
 MAX_LINE = 1 << 20
@@ -105,14 +105,11 @@ class NvmlSession:
             if found:
                 return found
             self._selector.select(deadline.remaining())
-            try:
-                data = os.read(self._fd, CHUNK)
-            except BlockingIOError:
+            data = ready_bytes(self._fd)
+            if data is None:
                 if deadline.passed:
                     return []
                 continue
-            except OSError:
-                data = b""
             if not data or len(self._rest) > MAX_LINE:
                 self.ended = True
             self._rest += data
