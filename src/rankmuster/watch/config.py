@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from rankmuster.collect.wishes import DumpWish, RasRisk
 from rankmuster.model import plain_json
+from rankmuster.model.checked import Check, Part
 
 MAX_BYTES = 1 << 20
 """Of a configuration: a thousand times what a long one has."""
@@ -23,27 +24,8 @@ class ConfigRefused(Exception):
     """The file cannot be used; the message says where it is wrong and what would be right."""
 
 
-class _Check:
-    """A constraint in the words of pydantic's `Field`, which is imported where a file is checked and nowhere else."""
-
-    def __init__(self, **constraint: Any) -> None:
-        self._constraint = constraint
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        from pydantic import Field
-
-        return handler.generate_schema(Annotated[source, Field(**self._constraint)])
-
-
-class _Part:
-    """What all parts have in common: keys that nobody knows are refused."""
-
-    __slots__ = ()
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mapping(_Part):
+class Mapping(Part):
     """The metrics of an engine that is not known here. Names as scraped; labels that tell replicas apart in `keys`.
 
     `steps`: counters that move with every step or token. `ends`: that move only when a request ends. `gauges`: whose
@@ -51,7 +33,7 @@ class Mapping(_Part):
     of one step or token (its name without `_bucket`).
     """
 
-    name: Annotated[str, _Check(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+    name: Annotated[str, Check(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
     running: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
@@ -63,7 +45,7 @@ class Mapping(_Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine(_Part):
+class Engine(Part):
     """`urls`: instance name -> its servers' metrics pages; "*" for instances whose servers are not found otherwise."""
 
     enabled: bool = True
@@ -81,7 +63,7 @@ class HardwareSource(str, Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hardware(_Part):
+class Hardware(Part):
     """`dcgm_url`: the page of a DCGM exporter. `rdma`: whether byte counters of RDMA ports are read."""
 
     source: HardwareSource = HardwareSource.AUTO
@@ -90,17 +72,17 @@ class Hardware(_Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ras(_Part):
+class Ras(Part):
     """`seconds`: between two polls, where the release may be polled at all. `events`: MONITOR, where it exists."""
 
     enabled: bool = True
     risk: RasRisk = RasRisk.AFTER_STOP_CONFIRMED
-    seconds: Annotated[float, _Check(ge=10.0, le=3600.0)] = 60.0
+    seconds: Annotated[float, Check(ge=10.0, le=3600.0)] = 60.0
     events: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Logs(_Part):
+class Logs(Part):
     """`files`: instance name ("*" for every) -> further files to follow. `inspector`: folders of NCCL Inspector's."""
 
     enabled: bool = True
@@ -110,30 +92,30 @@ class Logs(_Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandHook(_Part):
+class CommandHook(Part):
     """Started without a shell; the stop as JSON on its standard input."""
 
     kind: Literal["command"] = "command"
-    command: Annotated[tuple[str, ...], _Check(min_length=1)]
-    seconds: Annotated[float, _Check(gt=0, le=3600)] = 30.0
+    command: Annotated[tuple[str, ...], Check(min_length=1)]
+    seconds: Annotated[float, Check(gt=0, le=3600)] = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookHook(_Part):
+class WebhookHook(Part):
     """The stop as JSON by POST. `header_file`: lines of headers ("Authorization: Bearer ..."), kept out of the file."""
 
     kind: Literal["webhook"] = "webhook"
     url: str
     header_file: Path | None = None
-    attempts: Annotated[int, _Check(ge=1, le=10)] = 3
-    seconds: Annotated[float, _Check(gt=0, le=600)] = 10.0
+    attempts: Annotated[int, Check(ge=1, le=10)] = 3
+    seconds: Annotated[float, Check(gt=0, le=600)] = 10.0
 
 
-Hook = Annotated[CommandHook | WebhookHook, _Check(discriminator="kind")]
+Hook = Annotated[CommandHook | WebhookHook, Check(discriminator="kind")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnStop(_Part):
+class OnStop(Part):
     """`bundles`: folder for bundles, verdicts and the record of what was done; None: below the state folder.
 
     `most_bundles`: in that folder, above which none is added: they are evidence, and nothing here deletes any.
@@ -144,16 +126,16 @@ class OnStop(_Part):
     collect: bool = True
     diagnose: bool = True
     bundles: Path | None = None
-    deadline: Annotated[float, _Check(ge=2.0, le=600.0)] = 20.0
+    deadline: Annotated[float, Check(ge=2.0, le=600.0)] = 20.0
     dumps: DumpWish = DumpWish.WHEN_NOT_HEALTHY
     stacks: bool = True
-    most_bundles: Annotated[int, _Check(ge=1)] = 50
-    again_seconds: Annotated[float, _Check(gt=0)] | None = None
+    most_bundles: Annotated[int, Check(ge=1)] = 50
+    again_seconds: Annotated[float, Check(gt=0)] | None = None
     hooks: tuple[Hook, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchConfig(_Part):
+class WatchConfig(Part):
     """All of it. `period`: seconds between two looks. `instances`: names to watch, empty for all on this node.
 
     `find_seconds`: between two searches for instances that have come. `draining_file`: while it exists, an instance
@@ -161,10 +143,10 @@ class WatchConfig(_Part):
     none. `state`: folder of the state file and of the record of stops.
     """
 
-    period: Annotated[float, _Check(ge=1.0, le=60.0)] = 5.0
-    find_seconds: Annotated[float, _Check(ge=1.0, le=600.0)] = 15.0
+    period: Annotated[float, Check(ge=1.0, le=60.0)] = 5.0
+    find_seconds: Annotated[float, Check(ge=1.0, le=600.0)] = 15.0
     instances: tuple[str, ...] = ()
-    pids: tuple[Annotated[int, _Check(ge=1, le=1 << 22)], ...] = ()
+    pids: tuple[Annotated[int, Check(ge=1, le=1 << 22)], ...] = ()
     engine: Engine = Engine()
     hardware: Hardware = Hardware()
     ras: Ras = Ras()

@@ -1,0 +1,1 @@
+"""Incidents: the runbook, its journal's use, and what acts for it."""

@@ -1,0 +1,1 @@
+"""`rankmuster run`: one host's process group, started whole, ended whole."""
