@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rankmuster.adapters.child import environment
 from rankmuster.watch.export import bundle_counts
 from rankmuster.watch.export.state_file import NotWritten, StateFile
-from rankmuster.watch.respond.child import environment
 from rankmuster.watch.respond.outcome import StopOutcome
 from rankmuster.watch.signals.signal import Counted, Heard
 from rankmuster.watch.snapshot import Snapshot

@@ -15,8 +15,8 @@ import json
 import pytest
 from stops import notice
 
+from rankmuster.adapters.child import Ran
 from rankmuster.watch.config import OnStop, WatchConfig
-from rankmuster.watch.respond.child import Ran
 from rankmuster.watch.respond.outcome import OFF, Ended, StepEnding, StopOutcome
 from rankmuster.watch.respond.past import STOP, Entry, Key, Phase, line, parse, past_of
 from rankmuster.watch.respond.places import collector_endings, find_bundle, folder_name

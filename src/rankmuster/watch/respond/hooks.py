@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from rankmuster.adapters.child import Ran, environment, run_child
 from rankmuster.report.inert import plain
 from rankmuster.watch.config import CommandHook, Hook
 from rankmuster.watch.respond.back_off import back_off
-from rankmuster.watch.respond.child import Ran, environment, run_child
 from rankmuster.watch.respond.log import last_words, write_log
 from rankmuster.watch.respond.outcome import Ended, StepEnding, StopOutcome
 from rankmuster.watch.respond.steps import GRACE, ROOT, Means

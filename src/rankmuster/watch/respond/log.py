@@ -6,9 +6,9 @@ import os
 from datetime import datetime, timezone
 from pathlib import Path
 
+from rankmuster.adapters.child import Ran
 from rankmuster.collect.strip.secrets import scrub_secrets
 from rankmuster.report.inert import plain
-from rankmuster.watch.respond.child import Ran
 from rankmuster.watch.respond.places import LOG, MAX_LOG_BYTES
 
 LAST_CHARACTERS = 300

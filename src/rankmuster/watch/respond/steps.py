@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+from rankmuster.adapters.child import Ran, environment, run_child
 from rankmuster.collect.deadline import Clock
 from rankmuster.watch.config import WatchConfig
-from rankmuster.watch.respond.child import Ran, environment, run_child
 from rankmuster.watch.respond.log import last_words, write_log
 from rankmuster.watch.respond.notice import StopNotice
 from rankmuster.watch.respond.outcome import ENDING, Ended, StepEnding

@@ -1,6 +1,6 @@
 """One child process with an end: its output bounded, its time bounded, whatever it does.
 
-It is the leader of a session of its own, so that a Ctrl-C meant for the watch does not reach it, and so that what it
+It is the leader of a session of its own, so that a Ctrl-C meant for its caller does not reach it, and so that what it
 started can be ended with it.
 """
 
@@ -39,7 +39,7 @@ class Ran:
     """`status`: as `Popen.returncode`; None where it never began (`problem` says why) or could not even be killed.
 
     `output`: both streams, `dropped` bytes of the middle left out. `late`: it was ended from here. `hurried`: and not
-    for its deadline, but since the watch ends.
+    for its deadline, but since its caller ends.
     """
 
     status: int | None
