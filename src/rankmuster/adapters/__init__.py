@@ -1,1 +1,1 @@
-"""Gateways, schedulers, supervisors and other programs that act for us, behind the Protocols of `incident.actuators`."""
+"""Gateways, schedulers, supervisors and other programs that act for us: the Protocols are `incident.actuators`'."""

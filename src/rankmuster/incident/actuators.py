@@ -10,8 +10,8 @@ Rules for all of them:
   it a second time (start), the call is bound to an incarnation and an `operation` that is unique to the action.
 - `would` says exactly what a call would send or run, one line each, without secrets. It asks nobody.
 
-A Kubernetes readiness gate is a Traffic, a LeaderWorkerSet a Group, a taint a Node: nothing here knows of hosts, sockets
-or pods beyond names.
+A Kubernetes readiness gate is a Traffic, a LeaderWorkerSet a Group, a taint a Node: nothing here knows of hosts,
+sockets or pods beyond names.
 """
 
 from __future__ import annotations

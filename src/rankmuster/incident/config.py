@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
+from rankmuster.incident.limits import DEFAULT as DEFAULT_LIMITS
 from rankmuster.incident.limits import Limits
 from rankmuster.model.checked import Check, Part
 from rankmuster.model.fault import Boundary, Confidence, FaultClass, Progress, Subkind
 from rankmuster.model.incident import Step
+from rankmuster.watch.config import Hook
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 
@@ -20,14 +22,14 @@ Name = Annotated[str, Check(pattern=NAME)]
 Seconds = Annotated[float, Check(gt=0, le=86_400)]
 
 
-# -- actuators: traffic ------------------------------------------------------------------------------------------------
+# -- actuators: traffic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaproxyTraffic(Part):
-    """`sockets`: the runtime socket of every HAProxy process that serves it, paths or HOST:PORT. `server`: in `backend`.
+    """`sockets`: the runtime socket of every HAProxy process that serves it, a path or HOST:PORT each.
 
-    `cut`: how running requests end: `maint` and shutting their sessions. `full_weight`: None for what it had at first.
+    `full_weight`: None for what it had at first.
     """
 
     kind: Literal["haproxy"] = "haproxy"
@@ -68,7 +70,7 @@ class WebhookTraffic(Part):
     header_file: Path | None = None
 
 
-# -- actuators: process group ------------------------------------------------------------------------------------------
+# -- actuators: process group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +102,7 @@ class CommandGroup(Part):
     elsewhere: bool = False
 
 
-# -- actuators: nodes --------------------------------------------------------------------------------------------------
+# -- actuators: nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +121,7 @@ class DenyFile(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookNode(Part):
-    """POSTs `rankmuster.node/1`; `look_url` has `{node}` in it and answers GET with {"fenced", "incident", "reason"}."""
+    """POSTs `rankmuster.node/1`; `look_url`, with `{node}` in it, answers GET with {"fenced", "incident", "reason"}."""
 
     kind: Literal["webhook_node"] = "webhook_node"
     url: str
@@ -127,14 +129,15 @@ class WebhookNode(Part):
     header_file: Path | None = None
 
 
-# -- actuators: the rest -----------------------------------------------------------------------------------------------
+# -- actuators: the rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmitRetest(Part):
-    """`rankmuster admit`. `reach`: how a command is run on a node, `{node}` in it: [srun, -w, "{node}"], [ssh, "{node}"];
-    empty: on this host. `pairs`: how two nodes are measured together (`bench pairs`' launcher), empty: not at all.
-    `profile`, `short_profile`: of the benchmark. `history`: None for the default."""
+    """`rankmuster admit`. `reach`: how a command is run on a node, with `{node}` in it: [srun, -w, "{node}"],
+    [ssh, "{node}"]; empty: on this host. `pairs`: how two nodes are measured together (the launcher's options of
+    `bench pairs`), empty: not at all. `profile`, `short_profile`: of the benchmark. `history`: None for the default.
+    """
 
     kind: Literal["admit"] = "admit"
     reach: tuple[str, ...] = ()
@@ -173,7 +176,7 @@ TrafficKind = HaproxyTraffic | SglangTraffic | VllmTraffic | WebhookTraffic
 GroupKind = SupervisorGroup | SlurmGroup | CommandGroup
 NodeKind = SlurmNode | DenyFile | WebhookNode
 
-# -- the whole ---------------------------------------------------------------------------------------------------------
+# -- the whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,11 +224,12 @@ class Slow(Part):
 class IncidentConfig(Part):
     """All of it. `enable`: `traffic`, `group`, `node`, `retest`, or with an instance before it (`llm-0/group`).
 
-    `approve`: steps before which an operator is waited for. `undecided`: what an instance that has stopped gets when the
-    verdict does not decide. `least_confidence`: below it nothing is done. `again_seconds`: a host that was suspected
-    within that time is suspected again. `incident_profile`: whether a rebuilt group gets one incarnation with the
+    `approve`: steps before which an operator is waited for. `undecided`: what an instance that has stopped gets when
+    the verdict does not decide. `least_confidence`: below it nothing is done. `again_seconds`: a host that was
+    suspected within that time is suspected again. `incident_profile`: whether a rebuilt group gets one incarnation with the
     incident logging profile. `watch`: folder of the watch's state file, which `incident serve` follows. `drift`: a file
-    as `rankmuster drift --all --format json` writes it: systematic drift in it stops rebuilds and quarantines.
+    as `rankmuster drift --all --format json` writes it: systematic drift in it stops rebuilds and quarantines. `hooks`:
+    called when an incident is opened, waits for an operator, and is closed.
     """
 
     journal: str | None = None
@@ -240,10 +244,9 @@ class IncidentConfig(Part):
     recovery: tuple[RecoveryRow, ...] = ()
     budget: dict[Step, Seconds] = field(default_factory=dict)
     total_seconds: Seconds | None = None
-    limits: Limits = Limits()
+    limits: Limits = DEFAULT_LIMITS
     slow: Slow = Slow()
     drift: Path | None = None
-    drain_signal: Path | None = None
     instances: dict[str, InstanceConfig] = field(default_factory=dict)
-    hooks: tuple[str, ...] = ()
+    hooks: tuple[Hook, ...] = ()
     listen: str | None = None

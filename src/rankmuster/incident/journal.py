@@ -1,4 +1,4 @@
-"""What the runbook needs of a journal; `store.journal.Journal` is one, `incident.memory_journal` another for simulations.
+"""What the runbook needs of a journal: `store.journal.Journal` is one, `incident.memory_journal` one for simulations.
 
 Every write is one transaction. Times come from the caller; leases run by the journal's own clock (a database server's,
 where several hosts use one).

@@ -35,3 +35,6 @@ class Limits(Part):
     breaker_share: Annotated[float, Check(gt=0, le=1)] = 0.10
     breaker_seconds: Annotated[float, Check(gt=0)] = 300.0
     breaker_quiet_seconds: Annotated[float, Check(gt=0)] = 900.0
+
+
+DEFAULT = Limits()

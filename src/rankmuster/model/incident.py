@@ -197,7 +197,7 @@ class IncidentHead:
     lease: str | None = None
 
 
-# -- what actuators answer ---------------------------------------------------------------------------------------------
+# -- what actuators answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +309,7 @@ class StartWish:
     suspect: str | None = None
 
 
-# -- limits ------------------------------------------------------------------------------------------------------------
+# -- limits
 
 
 class UseKind(str, Enum):

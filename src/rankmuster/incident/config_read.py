@@ -1,0 +1,107 @@
+"""Reads the settings of `rankmuster incident`: what could never work is refused before anything happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rankmuster.incident.config import IncidentConfig
+from rankmuster.model.incident import Step
+
+MAX_BYTES = 1 << 20
+"""Of a configuration: a thousand instances take 300 KiB."""
+
+ROLES = ("traffic", "group", "node", "retest")
+"""What can be enabled. Evidence only reads, and needs no leave."""
+
+APPROVABLE = (Step.FENCE, Step.TERMINATE)
+"""Steps before which an operator may be waited for: those that take something away."""
+
+
+class ConfigRefused(Exception):
+    """The file cannot be used; the message says where it is wrong and what would be right."""
+
+
+def read(text: str, name: str) -> IncidentConfig:
+    """The configuration in `text`. `name`: of the file, for messages. Raises ConfigRefused."""
+    import yaml
+    from pydantic import TypeAdapter, ValidationError
+
+    if len(text) > MAX_BYTES:
+        raise ConfigRefused(f"{name} has {len(text)} characters; a configuration has at most {MAX_BYTES}")
+    try:
+        raw = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ConfigRefused(f"{name} is no YAML: {' '.join(str(error).split())[:300]}") from error
+    if raw is None:
+        raw = {}
+    if not isinstance(raw, dict):
+        raise ConfigRefused(f"{name} holds a {type(raw).__name__}; wanted are keys such as `instances:`")
+    try:
+        config = TypeAdapter(IncidentConfig).validate_python(_called_class(raw, name))
+    except ValidationError as error:
+        told = "; ".join(_told(one) for one in error.errors()[:5])
+        raise ConfigRefused(f"{name}: {told}") from error
+    except RecursionError as error:
+        raise ConfigRefused(f"{name} refers to itself; settings are plain values") from error
+    _must_make_sense(config, name)
+    return config
+
+
+def _called_class(raw: dict[Any, Any], name: str) -> dict[Any, Any]:
+    """Rows of `recovery` with `class` as Python has it."""
+    rows = raw.get("recovery")
+    if not isinstance(rows, list):
+        return raw
+    found = []
+    for number, row in enumerate(rows):
+        if isinstance(row, dict) and "class_" in row:
+            raise ConfigRefused(f"{name}: recovery.{number}.class_: there is no such key; it is called class")
+        found.append(
+            {("class_" if key == "class" else key): value for key, value in row.items()}
+            if isinstance(row, dict)
+            else row
+        )
+    return {**raw, "recovery": found}
+
+
+def _told(one: Any) -> str:
+    place = ".".join(str(part).removesuffix("_") for part in one["loc"]) or "the file"
+    return f"{place}: " + ("there is no such key" if one["type"] == "unexpected_keyword_argument" else str(one["msg"]))
+
+
+def _must_make_sense(config: IncidentConfig, name: str) -> None:
+    for entry in config.enable:
+        instance, slash, role = entry.rpartition("/")
+        if role not in ROLES:
+            raise ConfigRefused(
+                f"{name}: enable: {entry!r} enables nothing; it is one of {', '.join(ROLES)}, for one instance with "
+                "its name before it (llm-0/group)"
+            )
+        if slash and instance not in config.instances:
+            there = ", ".join(sorted(config.instances)[:10]) or "none"
+            raise ConfigRefused(f"{name}: enable: {entry!r} names an instance that is not configured; there is {there}")
+    for step in config.approve:
+        if step not in APPROVABLE:
+            steps = ", ".join(one.value for one in APPROVABLE)
+            raise ConfigRefused(f"{name}: approve: {step.value} needs no approval; those that may wait are {steps}")
+    for instance, one in config.instances.items():
+        if not instance or instance != instance.strip() or "/" in instance or not instance.isprintable():
+            raise ConfigRefused(f"{name}: instances: {instance!r} is no name of an instance")
+        kinds = [two for two in (*one.traffic, *one.node)]
+        if len(set(kinds)) != len(kinds):
+            raise ConfigRefused(f"{name}: instances.{instance}: the same actuator is given twice")
+        if one.node and one.group is None:
+            raise ConfigRefused(
+                f"{name}: instances.{instance}: nodes would be fenced and no group is given that could be rebuilt; "
+                "add group, or leave node out"
+            )
+
+
+def enabled_roles(config: IncidentConfig, instance: str) -> frozenset[str]:
+    """The roles that may act for this instance."""
+    found = set()
+    for entry in config.enable:
+        of, slash, role = entry.rpartition("/")
+        if not slash or of == instance:
+            found.add(role)
+    return frozenset(found)
