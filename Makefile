@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 DEMO ?= examples/rank-stops-calling
 PYTEST_ARGS ?= -n auto
 
-.PHONY: all help demo test test-real bench bench-quick bench-cases bench-history simulate simulate-drift fuzz watch-replay check format format-check lint types imports clean
+.PHONY: all help demo test test-real bench bench-quick bench-cases bench-history simulate simulate-drift simulate-incidents \
+    crash-incidents drill-incidents fuzz watch-replay check format format-check lint types imports clean
 
 all: $(STAMP) ## make .venv and install the program with its tools
 
@@ -70,6 +71,15 @@ simulate: $(STAMP) ## simulated fleets: what admission finds and refuses; writes
 
 simulate-drift: $(STAMP) ## simulated fleets: what drift finds, and its false findings (about 40 minutes)
 	$(BIN)/python tools/simulate_drift.py --output docs/measured/drift-fleet.json
+
+simulate-incidents: $(STAMP) ## 1,000 incidents at once on a broken fabric, in simulated time
+	$(BIN)/python tools/simulate_incidents.py --output docs/measured/incident-simulation.json
+
+crash-incidents: $(STAMP) ## the runner is killed at every step boundary, hundreds of times
+	$(BIN)/python tools/crash_incidents.py --output docs/measured/incident-crashes.json
+
+drill-incidents: $(VENV)/.real ## faults in a serving instance behind HAProxy, from fault to good token
+	$(BIN)/python -m rankmuster.drill incident all --times 5 --output drill-incidents
 
 watch-replay: $(STAMP) ## replay synthetic hours, stops and the cases through the watch (about 15 minutes)
 	$(BIN)/python tools/replay_watch.py --cases tests/cases --output docs/measured/watch-replay.json

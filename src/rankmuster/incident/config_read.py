@@ -87,7 +87,7 @@ def _must_make_sense(config: IncidentConfig, name: str) -> None:
     for instance, one in config.instances.items():
         if not instance or instance != instance.strip() or "/" in instance or not instance.isprintable():
             raise ConfigRefused(f"{name}: instances: {instance!r} is no name of an instance")
-        kinds = [two for two in (*one.traffic, *one.node)]
+        kinds = [*one.traffic, *one.node]
         if len(set(kinds)) != len(kinds):
             raise ConfigRefused(f"{name}: instances.{instance}: the same actuator is given twice")
         if one.node and one.group is None:

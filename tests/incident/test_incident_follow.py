@@ -1,0 +1,184 @@
+"""What opens an incident: a watch's state file as the watch writes it, and a group that ended by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from rankmuster.collect.deadline import Deadline
+from rankmuster.incident.follow import Followed, Follower
+from rankmuster.model.fault import Progress
+from rankmuster.model.incident import (
+    Answer,
+    Ending,
+    GroupLook,
+    GroupState,
+    IncidentHead,
+    OpenedBy,
+    Outcome,
+    StartWish,
+)
+from rankmuster.watch.export.state_file import StateFile
+from rankmuster.watch.snapshot import InstanceView, RankView, Snapshot, WatcherView
+
+NOW = 1_796_000_000.0
+
+
+class Group:
+    """A supervisor that says what it is told to."""
+
+    name = "local"
+    elsewhere = False
+
+    def __init__(self, look: GroupLook) -> None:
+        self.now = look
+
+    def look(self, deadline: Deadline) -> GroupLook:
+        return self.now
+
+    def terminate(self, incarnation: str | None, operation: str, deadline: Deadline) -> Answer:
+        return Answer(ending=Ending.FAILED)
+
+    def start(self, after: str | None, operation: str, wish: StartWish, deadline: Deadline) -> Answer:
+        return Answer(ending=Ending.FAILED)
+
+    def would(self, verb: object, *, incarnation: str | None = None, wish: StartWish | None = None) -> tuple[str, ...]:
+        return ()
+
+
+class Scene:
+    """A follower, the file it reads, and the newest incident that the journal knows."""
+
+    def __init__(self, folder: Path, group: Group | None = None) -> None:
+        self.time = NOW
+        self.newest: IncidentHead | None = None
+        self.file = StateFile(folder)
+        self.group = group
+        self.follower = Follower(
+            folder,
+            {"llm-0": Followed(group, "http://127.0.0.1:1/metrics")},
+            lambda _: self.newest,
+            clock=lambda: self.time,
+            unix_now=lambda: self.time,
+            host="node7",
+        )
+
+    def watch(self, state: Progress, since: float, incarnation: str = "i1", name: str = "llm-0") -> None:
+        view = InstanceView(
+            name=name, state=state, since=since, reason="8 requests running", incarnation=incarnation,
+            ranks=(RankView(0, 11, 0), RankView(1, 12, 1)),
+        )  # fmt: skip
+        self.file.write(Snapshot("node7", self.time, WatcherView("0.1", NOW - 100, 5.0), (view,)))
+
+    def handled(self, by: OpenedBy, at: float, incarnation: str | None = "i1", closed: float | None = None) -> None:
+        self.newest = IncidentHead(
+            id="x", instance="llm-0", incarnation=incarnation, opened_at=at, by=by, closed_at=closed,
+            outcome=None if closed is None else Outcome.HELD,
+        )  # fmt: skip
+
+
+def test_a_stop_opens_an_incident_with_all_that_the_watch_knows(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.watch(Progress.STOPPED, NOW - 10)
+    [opening] = scene.follower.poll()
+    assert (opening.instance, opening.incarnation, opening.by) == ("llm-0", "i1", OpenedBy.STOPPED)
+    assert (opening.at, opening.since, opening.pids) == (NOW, NOW - 10, (11, 12))
+    assert opening.metrics_url == "http://127.0.0.1:1/metrics"
+    assert opening.reason == "8 requests running"
+
+
+def test_nothing_else_opens_one(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    assert scene.follower.poll() == ()
+    assert "no state file" in (scene.follower.problem or "") or scene.follower.problem
+    for state in set(Progress) - {Progress.STOPPED, Progress.SLOW}:
+        scene.watch(state, NOW - 10)
+        assert scene.follower.poll() == ()
+    scene.watch(Progress.STOPPED, NOW - 10, name="another")
+    assert scene.follower.poll() == ()
+
+
+def test_a_watch_that_no_longer_looks_says_nothing(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.watch(Progress.STOPPED, NOW - 10)
+    scene.time += 300
+    assert scene.follower.poll() == ()
+    assert scene.follower.seen("llm-0") is None
+    assert "300 s" in (scene.follower.problem or "")
+
+
+def test_garbage_in_the_state_file_is_a_problem_and_no_stop(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    (tmp_path / "state.json").write_bytes(b"\xff{" * 1000)
+    assert scene.follower.poll() == ()
+    assert scene.follower.problem
+
+
+def test_one_stop_is_handled_once(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.watch(Progress.STOPPED, NOW - 10)
+    scene.handled(OpenedBy.STOPPED, NOW - 5)
+    assert scene.follower.poll() == ()
+    scene.handled(OpenedBy.STOPPED, NOW - 5, closed=NOW - 1)
+    assert scene.follower.poll() == ()
+
+
+def test_the_next_stop_of_the_same_incarnation_is_another_one(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.watch(Progress.STOPPED, NOW - 10)
+    scene.handled(OpenedBy.STOPPED, NOW - 4000, closed=NOW - 3900)
+    assert len(scene.follower.poll()) == 1
+
+
+def test_the_next_incarnation_is_another_one(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.watch(Progress.STOPPED, NOW - 10, "i2")
+    scene.handled(OpenedBy.STOPPED, NOW - 5, closed=NOW - 1)
+    assert len(scene.follower.poll()) == 1
+
+
+def test_a_slow_group_that_stops_is_a_new_incident(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.watch(Progress.STOPPED, NOW - 10)
+    scene.handled(OpenedBy.SLOW, NOW - 5, closed=NOW - 1)
+    [opening] = scene.follower.poll()
+    assert opening.by is OpenedBy.STOPPED
+    scene.watch(Progress.SLOW, NOW - 10)
+    assert scene.follower.poll() == ()
+
+
+def test_a_group_that_ended_by_itself_opens_one_without_any_watch(tmp_path: Path) -> None:
+    group = Group(
+        GroupLook(
+            state=GroupState.ENDED, incarnation="i1", ended_by_itself=True, exit_status=1, at=NOW - 3, note="rank 2"
+        )
+    )
+    scene = Scene(tmp_path, group)
+    [opening] = scene.follower.poll()
+    assert opening.by is OpenedBy.ENDED
+    assert "exit status 1: rank 2" in opening.reason
+    scene.handled(OpenedBy.ENDED, NOW, closed=NOW)
+    assert scene.follower.poll() == ()
+
+
+def test_a_group_that_somebody_ended_opens_none(tmp_path: Path) -> None:
+    group = Group(GroupLook(state=GroupState.ENDED, incarnation="i1", ended_by_itself=False, at=NOW))
+    assert Scene(tmp_path, group).follower.poll() == ()
+
+
+def test_a_group_that_was_started_since_the_watch_looked_is_not_the_one_that_stood_still(tmp_path: Path) -> None:
+    group = Group(GroupLook(state=GroupState.RUNNING, incarnation="i2", at=NOW + 1))
+    scene = Scene(tmp_path, group)
+    scene.watch(Progress.STOPPED, NOW - 10)
+    assert scene.follower.poll() == ()
+
+
+def test_actions_are_bound_to_the_incarnation_that_the_supervisor_names(tmp_path: Path) -> None:
+    group = Group(GroupLook(state=GroupState.RUNNING, incarnation="2026-11-30T10:00:00Z-17", at=NOW - 500))
+    scene = Scene(tmp_path, group)
+    scene.watch(Progress.STOPPED, NOW - 10)
+    [opening] = scene.follower.poll()
+    assert opening.incarnation == "2026-11-30T10:00:00Z-17"
+    group.now = replace(group.now, state=GroupState.UNKNOWN, incarnation=None, note="its socket does not answer")
+    [opening] = scene.follower.poll()
+    assert opening.incarnation == "i1"
