@@ -224,12 +224,12 @@ class Slow(Part):
 class IncidentConfig(Part):
     """All of it. `enable`: `traffic`, `group`, `node`, `retest`, or with an instance before it (`llm-0/group`).
 
-    `approve`: steps before which an operator is waited for. `undecided`: what an instance that has stopped gets when
-    the verdict does not decide. `least_confidence`: below it nothing is done. `again_seconds`: a host that was
-    suspected within that time is suspected again. `incident_profile`: whether a rebuilt group gets one incarnation with
-    the incident logging profile. `watch`: folder of the watch's state file, which `incident serve` follows. `drift`: a file
-    as `rankmuster drift --all --format json` writes it: systematic drift in it stops rebuilds and quarantines. `hooks`:
-    called when an incident is opened, waits for an operator, and is closed.
+    `approve`: steps before which an operator is waited for. `undecided`: what an instance that has stopped gets
+    when the verdict does not decide. `least_confidence`: below it nothing is done. `again_seconds`: a host that was
+    suspected within that time is suspected again. `incident_profile`: whether a rebuilt group gets one incarnation
+    with the incident logging profile. `watch`: folder of the watch's state file, which `incident serve` follows.
+    `drift`: a file as `rankmuster drift --all --format json` writes it: systematic drift in it stops rebuilds and
+    quarantines. `hooks`: called when an incident is opened, waits for an operator, and is closed.
     """
 
     journal: str | None = None
