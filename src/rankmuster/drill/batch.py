@@ -48,8 +48,20 @@ class _Running:
         return self.read < self.request.prompt
 
 
+@dataclass(frozen=True, slots=True)
+class Came:
+    """A token that a step brought. `number`: of the request. `made`: its tokens so far. `last`: no more will come."""
+
+    number: int
+    made: int
+    last: bool
+
+
 class Batch:
-    """Times are seconds since serving began. One step at a time: `next`, the work, `done`."""
+    """Times are seconds since serving began. One step at a time: `next`, the work, `done`.
+
+    `came`: what the last step brought.
+    """
 
     def __init__(self, requests: Iterator[Request], most_running: int) -> None:
         self.counts = Counts()
@@ -59,6 +71,7 @@ class Batch:
         self._running: list[_Running] = []
         self._most = most_running
         self._decoded_last = True
+        self.came: list[Came] = []
 
     def next(self, now: float) -> Work | None:
         """What to do now, None without a request. Chunks of prompts and steps of decoding take turns."""
@@ -81,6 +94,7 @@ class Batch:
 
     def done(self, work: Work, now: float) -> bool:
         """The step has ended on every rank. Whether anything is new on the page."""
+        self.came = []
         if work is Work.PREFILL:
             return self._read(now)
         ended = []
@@ -91,13 +105,17 @@ class Batch:
             one.last = now
             if one.made >= one.request.tokens:
                 ended.append(one)
+            self.came.append(Came(one.request.number, one.made, one.made >= one.request.tokens))
         self._count(len(decoding), 0)
         for one in ended:
-            self._running.remove(one)
-            self.counts.ended += 1
-            self.counts.request.observe(now - one.request.at)
+            self._end(one, now)
         self._gauges()
         return True
+
+    def _end(self, one: _Running, now: float) -> None:
+        self._running.remove(one)
+        self.counts.ended += 1
+        self.counts.request.observe(now - one.request.at)
 
     def _arrive(self, now: float) -> None:
         while self._following is not None and self._following.at <= now:
@@ -119,6 +137,9 @@ class Batch:
             self.counts.first_token.observe(now - one.request.at)
             self.counts.prompt += one.request.prompt
             self._count(1, one.request.prompt)
+            self.came.append(Came(one.request.number, 1, one.request.tokens <= 1))
+            if one.request.tokens <= 1:
+                self._end(one, now)
         self._gauges()
         return True
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rankmuster.drill.launch import END_SECONDS, Launched, bound
+from rankmuster.drill.launch import END_SECONDS, End, Launched, bound
 
 SERVER = (sys.executable, "-u", "-m", "rankmuster.drill.server")
 
@@ -18,10 +18,20 @@ class FrontFailed(OSError):
 
 
 class Front:
-    """Started at once. `port`: 0 for any that is free; it stays the same whatever happens. Raises OSError."""
+    """Started at once. `port`: 0 for any that is free; it stays the same whatever happens. `program`: what is started,
+    with the folder and its options added; `handed`: descriptors that it keeps. Raises OSError."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str], log: Path, port: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        environment: Mapping[str, str],
+        log: Path,
+        port: int = 0,
+        program: Sequence[str] = SERVER,
+        handed: tuple[int, ...] = (),
+    ) -> None:
         self._folder, self._environment, self._log = folder, environment, log
+        self._program, self._handed = tuple(program), handed
         self._address = ("127.0.0.1", port)
         self._process = self._start(anew=False)
 
@@ -39,6 +49,11 @@ class Front:
     def pid(self) -> int:
         """Of the process that is it now."""
         return self._process.pid
+
+    @property
+    def ended(self) -> End | None:
+        """How it ended; None while it is there."""
+        return self._process.end
 
     @property
     def answers(self) -> bool:
@@ -74,7 +89,7 @@ class Front:
         with bound(self._address[1]) as listening:
             self._address = listening.getsockname()[:2]
             host, port = self._address
-            line = [*SERVER, str(self._folder), "--parent", str(os.getpid())]
+            line = [*self._program, str(self._folder), "--parent", str(os.getpid())]
             line += ["--fd", str(listening.fileno()), "--host", host, "--port", str(port)]
             line += ["--anew", "1"] if anew else []
-            return Launched(line, self._environment, self._log, (listening.fileno(),))
+            return Launched(line, self._environment, self._log, (listening.fileno(), *self._handed))

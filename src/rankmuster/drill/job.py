@@ -91,7 +91,7 @@ class DrillJob:
             store.listen(BACKLOG)
             for rank in range(self.plan.ranks):
                 self._ranks[rank] = self._start_rank(rank, store)
-        self._front = Front(self.folder, self._environment({}), self.folder / LOGS / LAUNCHER_LOG, self._port)
+        self._front = self._start_front(self._port)
         self.metrics_url = self._front.url
 
     def _start_rank(self, rank: int, store: socket.socket) -> Launched:
@@ -100,10 +100,18 @@ class DrillJob:
         more |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.getsockname()[1])}
         handed: tuple[int, ...] = ()
         if rank == 0:
-            more[STORE_FD] = str(store.fileno())
-            handed = (store.fileno(),)
+            own, kept = self._leader()
+            more |= {STORE_FD: str(store.fileno()), **own}
+            handed = (store.fileno(), *kept)
         log = self.folder / LOGS / f"rank{rank}.log"
         return Launched(self._line(self._worker), self._environment(more), log, handed, partial(self._ended, rank))
+
+    def _leader(self) -> tuple[dict[str, str], tuple[int, ...]]:
+        """What rank 0 gets besides: variables, and descriptors that it keeps."""
+        return {}, ()
+
+    def _start_front(self, port: int) -> Front:
+        return Front(self.folder, self._environment({}), self.folder / LOGS / LAUNCHER_LOG, port)
 
     def _line(self, command: Sequence[str]) -> list[str]:
         return [*command, str(self.folder), "--parent", str(os.getpid())]

@@ -40,7 +40,8 @@ class Control(str, Enum):
 class Serving:
     """Requests instead of steps without an end. `seed`: of the traffic. `most_running`: requests in one batch.
 
-    `load_seconds`: of the slowest rank, to load its weights.
+    `load_seconds`: of the slowest rank, to load its weights. `front`: real requests, from the front end's process,
+    instead of planned ones (`drill.engine`).
     """
 
     traffic: Traffic = Traffic.BUSY
@@ -48,6 +49,7 @@ class Serving:
     most_running: int = 8
     load_seconds: float = 0.0
     control: Control = Control.HOST
+    front: bool = False
 
 
 @dataclass(frozen=True, slots=True)

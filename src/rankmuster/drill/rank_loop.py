@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rankmuster.drill import recorder_pipe
+from rankmuster.drill.engine_loop import EngineLoop
 from rankmuster.drill.plain_loop import PlainLoop
 from rankmuster.drill.plan import STEPS, STORE_FD, Backend, JobPlan
 from rankmuster.drill.rank_steps import FOREVER, dist, torch
@@ -43,7 +44,8 @@ def run(plan: JobPlan, rank: int, tally: Tally, folder: Path, *, absent: bool) -
     if plan.serving is None:
         loop = PlainLoop(plan, rank, tally)
     else:
-        loop = ServeLoop(plan, plan.serving, rank, tally, folder)
+        kind = EngineLoop if plan.serving.front else ServeLoop
+        loop = kind(plan, plan.serving, rank, tally, folder)
     with (folder / STEPS).open("w") if rank == 0 else nullcontext() as out:
         loop.run(out)
     del servers

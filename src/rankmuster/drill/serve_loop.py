@@ -101,8 +101,8 @@ class ServeLoop(RankSteps):
 
     def _lead(self, graph: Any, out: TextIO | None) -> None:
         """The engine's scheduler, and rank 0's own part of each step."""
-        ledger = Ledger(self.folder / LEDGER)
-        batch = Batch(requests(self.serving.traffic, self.serving.seed), self.serving.most_running)
+        ledger = self._ledger = Ledger(self.folder / LEDGER)
+        batch = self._batch()
         self.tally.move(steps=WARM_STEPS, tokens=0)  # from now on the front end answers
         zero = time.monotonic()
         number = 0
@@ -110,8 +110,7 @@ class ServeLoop(RankSteps):
             begun = time.monotonic()
             work = batch.next(begun - zero)
             if work is None:
-                left = batch.wait(begun - zero)
-                time.sleep(IDLE_POLL if left is None else min(left, IDLE_POLL))
+                self._rest(batch.wait(begun - zero))
                 continue
             self._give(number, work)
             self._work(work, number, graph)
@@ -119,11 +118,23 @@ class ServeLoop(RankSteps):
             now = time.monotonic()
             if batch.done(work, now - zero):
                 ledger.write(batch.counts)
+            self._brought(batch, number)
             self.tally.running = batch.counts.running
             self.tally.move(steps=WARM_STEPS + number, tokens=batch.counts.generated)
             if out is not None:
                 out.write(f"{now:.6f} {number} {now - begun:.6f} 1\n")
                 out.flush()
+
+    def _batch(self) -> Batch:
+        """The scheduler, with where its requests come from."""
+        return Batch(requests(self.serving.traffic, self.serving.seed), self.serving.most_running)
+
+    def _rest(self, left: float | None) -> None:
+        """No request is there; `left`: seconds until the next one, where that is known."""
+        time.sleep(IDLE_POLL if left is None else min(left, IDLE_POLL))
+
+    def _brought(self, batch: Batch, number: int) -> None:
+        """After step `number`, counted from 1, has ended on every rank."""
 
     def _work(self, work: Work, number: int, graph: Any) -> None:
         """One step. Only decoding is replayed; prompts are of all lengths."""
