@@ -1,0 +1,107 @@
+"""What an incident cost: how long nobody was served, which requests were hit, what the evidence took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rankmuster.model.incident import Ending, Outcome, Step
+from rankmuster.report.incident_account import Account, number, strings
+
+DIGESTS = ("digest", "sha256", "manifest_sha256")
+"""What an answer's data call the digest of a bundle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """Times in unix seconds, lengths in seconds; None where it did not come to that, or is not known.
+
+    `requests`: that a gateway said it hit. `served_at`: traffic is back. `terminated_at`: the GPUs are free.
+    """
+
+    fault_at: float
+    detected_at: float
+    served_at: float | None
+    terminated_at: float | None
+    drain_seconds: float | None
+    evidence_seconds: float | None
+    requests: int | None
+
+    @property
+    def down_seconds(self) -> float | None:
+        """From the fault until traffic was back."""
+        return None if self.served_at is None else max(0.0, self.served_at - self.fault_at)
+
+    @property
+    def terminated_seconds(self) -> float | None:
+        """From the opening until the old group was gone."""
+        return None if self.terminated_at is None else max(0.0, self.terminated_at - self.detected_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A path of evidence. `digest`: empty where the journal has none."""
+
+    path: str
+    digest: str = ""
+
+
+def impact(incident: Account) -> Impact:
+    """Of what the journal says by now."""
+    opening = incident.opening
+    detected = opening.at if opening else incident.opened_at
+    verdict = incident.verdict
+    seen = verdict.window.fault_at if verdict else None
+    fault = opening.since if opening and opening.since is not None else seen if seen is not None else detected
+    drain, evidence = incident.of(Step.DRAIN), incident.of(Step.EVIDENCE)
+    return Impact(
+        fault_at=min(fault, detected),
+        detected_at=detected,
+        served_at=_served_at(incident),
+        terminated_at=_done_at(incident, Step.TERMINATE),
+        drain_seconds=drain.took if drain else None,
+        evidence_seconds=evidence.took if evidence else None,
+        requests=requests_hit(incident),
+    )
+
+
+def requests_hit(incident: Account) -> int | None:
+    """Requests that were ended by us, as the gateways count them; None where none of them says."""
+    told = [number(did.data, "requests") for _, did in incident.acted if did.ending in (Ending.DONE, Ending.PARTIAL)]
+    counts = [int(count) for count in told if count is not None and 0 <= count < 1e12]
+    return sum(counts) if counts else None
+
+
+def saved(incident: Account) -> tuple[Saved, ...]:
+    """Where the evidence, the verdict and the records of admissions lie, each once."""
+    found: dict[str, str] = {}
+    if incident.opening and incident.opening.bundle:
+        found[incident.opening.bundle] = ""
+    for stage in incident.stages:
+        for data in (*(did.data for did in stage.actions), stage.data):
+            digest = next((str(data[key]) for key in DIGESTS if isinstance(data.get(key), str)), "")
+            for key in ("bundle", "verdict", "record"):
+                for path in strings(data.get(key)):
+                    found[path] = found.get(path) or (digest if key == "bundle" else "")
+            nodes = data.get("nodes")
+            for one in nodes if isinstance(nodes, (list, tuple)) else ():
+                if isinstance(one, dict) and isinstance(one.get("record"), str):
+                    found.setdefault(one["record"], "")
+    return tuple(Saved(path, digest) for path, digest in found.items())
+
+
+def _done_at(incident: Account, step: Step) -> float | None:
+    """When a step was done in truth: what was only observed is not."""
+    ends = [
+        stage.ended_at
+        for stage in incident.stages
+        if stage.step is step
+        and stage.ending in (Ending.DONE, Ending.PARTIAL)
+        and not (stage.actions and all(did.ending is Ending.OBSERVED for did in stage.actions))
+    ]
+    return ends[-1] if ends else None
+
+
+def _served_at(incident: Account) -> float | None:
+    if incident.outcome not in (None, Outcome.RECOVERED, Outcome.RESTORED):
+        return None
+    return _done_at(incident, Step.RESTORE)
