@@ -1,0 +1,311 @@
+"""What an incident is at a moment: its steps, their actions, what was decided, and what people said. Frozen values.
+
+Nothing in here names a rank: what is ended and started is the group, whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rankmuster.incident.budget import DEFAULT_SECONDS
+from rankmuster.model.fault import Boundary, Progress
+from rankmuster.model.incident import Course, Decision, Ending, Event, OpenedBy, Opening, Outcome, Step
+
+READS_ONLY = (Step.EVIDENCE, Step.DIAGNOSE, Step.DECIDE, Step.APPROVE, Step.VERIFY, Step.RECOVER)
+"""What these do changes nothing: an incident in which only they acted has observed."""
+
+PEOPLE = (Step.APPROVE, Step.RECOVER)
+"""While one of these runs the total clock stands still: people, or the group itself, are waited for."""
+
+RESUMABLE = (Outcome.HELD, Outcome.GAVE_UP, Outcome.FAILED, Outcome.ABORTED)
+
+ACTIONABLE = (Boundary.REQUEST, Boundary.INSTANCE, Boundary.PROCESS_GROUP, Boundary.NODE)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One step of a plan. `after`: steps that have ended before it begins. `needed`: whether what follows needs it."""
+
+    step: Step
+    after: tuple[Step, ...] = ()
+    seconds: float = 0.0
+    needed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ActionState:
+    """One action of a step. `intent`: the INTENT's data; `result`: the RESULT's; `ending`: None until there is one.
+
+    `runner`: how many runners had taken the incident when the intent was written: an intent without a result of an
+    earlier runner is one that nobody knows the end of.
+    """
+
+    name: str
+    intent_at: float
+    runner: int
+    intent: Mapping[str, Any] = field(default_factory=dict)
+    ending: Ending | None = None
+    ended_at: float | None = None
+    note: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def open(self) -> bool:
+        return self.ending is None
+
+    @property
+    def acted(self) -> bool:
+        """Whether it did something in the world, or may have."""
+        return self.ending not in (Ending.OBSERVED, Ending.SKIPPED, Ending.REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """`begun_at`: None while it waits, and of one that was skipped. `ended_at`, `ending`: None until it ended.
+
+    `begun`, `over`: sequences of the events that said so, 0 until then. What came first is told by them: clocks of two
+    runners differ.
+    """
+
+    planned: Planned
+    begun_at: float | None = None
+    deadline_at: float | None = None
+    ended_at: float | None = None
+    ending: Ending | None = None
+    note: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    actions: tuple[ActionState, ...] = ()
+    begun: int = 0
+    over: int = 0
+
+    @property
+    def step(self) -> Step:
+        return self.planned.step
+
+    @property
+    def waiting(self) -> bool:
+        return self.begun_at is None and self.ending is None
+
+    @property
+    def running(self) -> bool:
+        return self.begun_at is not None and self.ending is None
+
+    @property
+    def ended(self) -> bool:
+        return self.ending is not None
+
+    @property
+    def well(self) -> bool:
+        """Whether what comes after it may go on: it was done, or it is only said what would have been done.
+
+        Traffic that nobody is configured to restore is not missing.
+        """
+        if self.ending in (Ending.DONE, Ending.OBSERVED):
+            return True
+        return self.step is Step.RESTORE and self.ending is Ending.SKIPPED and self.begun_at is not None
+
+    @property
+    def acted(self) -> bool:
+        return self.step not in READS_ONLY and any(action.acted for action in self.actions)
+
+    def action(self, name: str) -> ActionState | None:
+        return next((one for one in self.actions if one.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """`boundary`: what the operator named, or None. `by_limits`: no operator, limits allow it now."""
+
+    by: str
+    at: float
+    boundary: Boundary | None = None
+    note: str = ""
+    by_limits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """An incident at a moment. `steps`: of the plan that holds, in its order; `earlier`: ended ones that were planned
+    again since (a second TERMINATE, a DECIDE after an approval, everything before a resume), oldest first.
+
+    `begun_at`: from when the total deadline counts: the opening, or the resume. `waited`: seconds of it in which people
+    were waited for. `seconds`: of each step, as the plans said. `free_undecided`: whether GPUs of an instance that has
+    stopped are freed even where nothing was decided. `can_elsewhere`: whether the group can be started on other nodes.
+    `planned`: False until there is a plan for this round. `decided_at`, `planned_at`, `progress_seen` (the newest SEEN): sequences. `incarnation`: of what
+    this incident is about, after START of what it started; `seen_incarnation`: what the watch saw last.
+    """
+
+    id: str
+    opening: Opening
+    opened_at: float
+    begun_at: float
+    progress: Progress
+    last_at: float
+    sequence: int = 1
+    round: int = 1
+    runners: int = 0
+    planned: bool = False
+    planned_at: int = 0
+    decided_at: int = 0
+    steps: tuple[StepState, ...] = ()
+    earlier: tuple[StepState, ...] = ()
+    decision: Decision | None = None
+    approval: Approval | None = None
+    aborted: Event | None = None
+    deadline: Event | None = None
+    closed: Outcome | None = None
+    closed_at: float | None = None
+    total_seconds: float | None = None
+    waited: float = 0.0
+    seconds: Mapping[Step, float] = field(default_factory=dict)
+    free_undecided: bool = False
+    can_elsewhere: bool = False
+    incarnation: str | None = None
+    seen_incarnation: str | None = None
+    progress_seen: int = 0
+    recent: tuple[Event, ...] = ()
+
+    def step(self, step: Step) -> StepState | None:
+        """It in the plan that holds."""
+        return next((one for one in self.steps if one.step is step), None)
+
+    def ran(self, step: Step) -> tuple[StepState, ...]:
+        """All times that it was begun, oldest first, resumes included."""
+        return tuple(one for one in (*self.earlier, *self.steps) if one.step is step and one.begun_at is not None)
+
+    def of(self, step: Step) -> float:
+        """Seconds that it may take."""
+        return self.seconds.get(step, DEFAULT_SECONDS[step])
+
+    @property
+    def running(self) -> tuple[StepState, ...]:
+        return tuple(one for one in self.steps if one.running)
+
+    @property
+    def waiting(self) -> tuple[StepState, ...]:
+        return tuple(one for one in self.steps if one.waiting)
+
+    @property
+    def needs_plan(self) -> bool:
+        """Whether a runner has to plan before anything can be due: just opened, or resumed."""
+        return self.closed is None and not self.planned
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether it is known that nothing of it moves: stopped, or all processes ended and nothing else was seen."""
+        if self.progress is Progress.STOPPED:
+            return True
+        return self.opening.by is OpenedBy.ENDED and not self.progress_seen
+
+    @property
+    def stopped_again(self) -> bool:
+        """Whether it was seen to stop after traffic was given back."""
+        restored = max((one.over for one in self.ran(Step.RESTORE) if one.well), default=0)
+        return 0 < restored < self.progress_seen and self.progress is Progress.STOPPED
+
+    @property
+    def moves(self) -> bool:
+        return self.progress in (Progress.ADVANCING, Progress.IDLE)
+
+    def last(self, step: Step, *, acted: bool = False, ending: Ending | None = None) -> int:
+        """The sequence at which it was last begun, of those runs that acted or ended so; 0 where there is none."""
+        runs = (
+            one.begun for one in self.ran(step) if (not acted or one.acted) and (ending is None or one.ending is ending)
+        )
+        return max(runs, default=0)
+
+    @property
+    def group_touched(self) -> bool:
+        """Whether the group was ended or started, or that may have begun."""
+        return self.last(Step.TERMINATE, acted=True) > 0 or self.last(Step.START, acted=True) > 0
+
+    @property
+    def group_ended(self) -> bool:
+        """Whether the last thing that was done to the group is that it was ended, and it did end."""
+        return self.last(Step.TERMINATE, ending=Ending.DONE) > self.last(Step.START, acted=True)
+
+    @property
+    def started_unverified(self) -> bool:
+        """Whether a group was started here, and it is neither known to serve nor ended again."""
+        started = self.last(Step.START, acted=True)
+        return started > max(self.last(Step.VERIFY, ending=Ending.DONE), self.last(Step.TERMINATE, ending=Ending.DONE))
+
+    @property
+    def traffic_touched(self) -> bool:
+        """Whether the instance has less traffic than it had, by us, as far as is known."""
+        less = max(self.last(step, acted=True) for step in (Step.SHED, Step.STOP_TRAFFIC, Step.CUT))
+        return less > self.last(Step.RESTORE, ending=Ending.DONE)
+
+    @property
+    def fenced_after_stuck(self) -> StepState | None:
+        """The FENCE that was begun after TERMINATE ended for a node that cannot free its GPU; None where none was."""
+        stuck = max((one.over for one in self.ran(Step.TERMINATE) if one.ending is Ending.NODE), default=0)
+        return next((one for one in self.ran(Step.FENCE) if 0 < stuck < one.begun), None)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the last end of the group left a process that cannot be killed, or GPU memory that is not free."""
+        terminate = self.step(Step.TERMINATE)
+        return terminate is not None and terminate.ending is Ending.NODE
+
+    @property
+    def lapsed(self) -> bool:
+        """Whether an approval was waited for, and nobody gave it."""
+        approve = self.step(Step.APPROVE)
+        return approve is not None and approve.ended and not approve.well
+
+    @property
+    def undecided(self) -> bool:
+        """Whether DECIDE has ended without a decision."""
+        decide = self.step(Step.DECIDE)
+        return decide is not None and decide.ended and decide.ending is not Ending.DONE
+
+    @property
+    def decision_to_plan(self) -> bool:
+        """Whether a decision is written and its plan is not: a runner died in between."""
+        return self.decided_at > self.planned_at
+
+    @property
+    def acted(self) -> bool:
+        """Whether anything was changed in the world."""
+        return any(one.acted for one in (*self.earlier, *self.steps))
+
+    @property
+    def approved_boundary(self) -> Boundary | None:
+        """What an operator has approved: what was named, else what had been decided, where that can be done."""
+        if self.approval is None or self.approval.by_limits:
+            return None
+        if self.approval.boundary is not None:
+            return self.approval.boundary
+        decided = None if self.decision is None else self.decision.boundary
+        return decided if decided in ACTIONABLE else None
+
+    @property
+    def stuck_nodes(self) -> tuple[str, ...]:
+        """Nodes on which a process could not be killed or GPU memory was not freed, as actuators named them."""
+        found: dict[str, None] = {}
+        for one in (*self.earlier, *self.steps):
+            for action in one.actions:
+                if action.ending is Ending.NODE and isinstance(action.result.get("node"), str):
+                    found[action.result["node"]] = None
+        return tuple(found)
+
+    @property
+    def to_fence(self) -> tuple[str, ...]:
+        """Nodes that FENCE is for: those decided, and those where a process could not be killed."""
+        decided = () if self.decision is None else self.decision.fence
+        return tuple(dict.fromkeys((*decided, *self.stuck_nodes)))
+
+    @property
+    def avoid(self) -> tuple[str, ...]:
+        """Nodes that START keeps off, where the group can be started elsewhere: fenced ones, those to be re-tested."""
+        decision = self.decision
+        decided = (*decision.fence, *decision.retest) if decision is not None and decision.elsewhere else ()
+        stuck = self.stuck_nodes if self.can_elsewhere else ()
+        return tuple(dict.fromkeys((*decided, *stuck)))
+
+    @property
+    def course(self) -> Course | None:
+        return None if self.decision is None else self.decision.course
