@@ -166,7 +166,7 @@ def _watch(gpu: Gpu, interval: float, ends_at: float) -> None:
 
 def _list_processes(gpu: Gpu, _: float, __: float) -> None:
     if _open(gpu):
-        emit(kind="processes", gpu=gpu.index, uuid=gpu.uuid, pids=gpu.pids())
+        emit(kind="processes", gpu=gpu.index, uuid=gpu.uuid, pids=gpu.pids(), used_mib=gpu.used_mib())
 
 
 def _open(gpu: Gpu) -> bool:

@@ -200,6 +200,11 @@ class Gpu:
             return None
         return sorted({int(process.pid) for process in listed if process.pid})
 
+    def used_mib(self) -> int | None:
+        """Memory in use, of all processes and the driver; None where it does not say."""
+        used = getattr(self.of_device("GetMemoryInfo"), "used", None)
+        return int(used) >> 20 if isinstance(used, int) else None
+
     def facts(self) -> Iterator[dict[str, Any]]:
         """What stands still, part by part, so that samples can be taken in between.
 

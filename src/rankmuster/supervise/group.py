@@ -1,0 +1,278 @@
+"""The process group of this host: one incarnation at a time, started whole and ended whole, and remembered."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rankmuster.collect.deadline import Clock, Deadline
+from rankmuster.collect.proc import Proc
+from rankmuster.collect.proc_text import Stat
+from rankmuster.model.incident import GroupLook, GroupState
+from rankmuster.supervise import naming, processes, record, start_environment
+from rankmuster.supervise.ending import Ended, end
+from rankmuster.supervise.gpus import BEFORE_SECONDS, Freed, GpuUse, Look, freed
+from rankmuster.supervise.launch import launch
+from rankmuster.supervise.left import Left, describe
+from rankmuster.supervise.processes import Sent
+from rankmuster.supervise.record import Known, Operation, Record
+from rankmuster.supervise.settings import RunSettings
+
+Send = Callable[[Stat, int], Sent]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of an ending. `left`: processes that live on. `gpus`: None where it did not come to that."""
+
+    ended: Ended
+    left: tuple[Left, ...]
+    gpus: Freed | None
+    seconds: float
+
+
+class HostGroup:
+    """All but `look` is called in the main thread alone.
+
+    `tell`: writes one line for the operator. `gpus`: NVML's view. `send`: signals one process.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        environment: Mapping[str, str],
+        file: Path,
+        tell: Callable[[str], None],
+        gpus: Look,
+        *,
+        remembered: Record | None = None,
+        boot: str | None = None,
+        helpers: set[int] | None = None,
+        send: Send = processes.send,
+        clock: Clock = time.monotonic,
+        unix_now: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._environment = environment
+        self._file = file
+        self._tell = tell
+        self._gpus = gpus
+        self._send = send
+        self.clock = clock
+        self._unix_now = unix_now
+        self._boot = naming.boot_id() if boot is None else boot
+        self.host = socket.gethostname()
+        own = Proc(processes.PROC).stat(os.getpid())
+        me = Known(pid=os.getpid(), ticks=own.start_ticks if own is not None else 0)
+        kept = remembered if remembered is not None and remembered.boot == self._boot else None
+        self._record = (
+            replace(kept, instance=settings.name, supervisor=me, ended=True, roster=())
+            if kept is not None
+            else Record(instance=settings.name, boot=self._boot, supervisor=me)
+        )
+        self._lock = threading.Lock()
+        self._phase = GroupState.ENDED
+        self._note = ""
+        self._launched: subprocess.Popen[bytes] | None = None
+        self._starts = 0
+        self._helpers: set[int] = set() if helpers is None else helpers
+        self._had: set[int] = set()
+        self._before: Mapping[int, GpuUse] | None = None
+        self._unsaved = False
+        self.profile = "none"
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> Record:
+        """What is remembered, as it is now."""
+        return self._record
+
+    @property
+    def incarnation(self) -> str | None:
+        """Of what runs, or ran last."""
+        return self._record.incarnation
+
+    @property
+    def living(self) -> bool:
+        """Whether an incarnation is not wholly gone."""
+        return not self._record.ended
+
+    def launcher_status(self) -> int | None:
+        """Exit status of the command itself, None while it runs or where there is none."""
+        return None if self._launched is None else processes.ended(self._launched.pid)
+
+    def members(self) -> dict[int, Stat]:
+        """The processes of the group that live; those that have ended are collected, but for the launcher, whose
+        number stays its own until all are gone."""
+        keep = {self._launched.pid} if self._launched is not None else set()
+        processes.reap(self._helpers, keep)
+        found = self._below()
+        self._had.update(found)
+        return found
+
+    def _below(self) -> dict[int, Stat]:
+        found = processes.below(processes.table(), (os.getpid(),), frozenset(self._helpers))
+        return {pid: stat for pid, stat in found.items() if processes.lives(stat)}
+
+    def look(self) -> GroupLook:
+        """At any time, in any thread."""
+        with self._lock:
+            said, phase, note = self._record, self._phase, self._note
+        found: dict[int, Stat] = {}
+        if not said.ended:
+            found = self._below()
+            launcher = said.launcher
+            gone = launcher is None or launcher.pid not in found
+            if phase is GroupState.RUNNING and gone:
+                phase = GroupState.PARTLY
+        return GroupLook(
+            state=phase,
+            incarnation=said.incarnation,
+            operation=said.operation,
+            hosts=(self.host,),
+            pids=tuple(sorted(found)),
+            ended_by_itself=said.ended_by_itself,
+            exit_status=said.exit_status,
+            at=said.at,
+            note=note,
+        )
+
+    # -- starting ------------------------------------------------------------------------------------------------------
+
+    def start(
+        self, operation: str | None = None, wished: Mapping[str, str] | None = None, suspect: str | None = None
+    ) -> str:
+        """A new incarnation; its name. Raises CannotLaunch and BadWish; then nothing runs."""
+        assert not self.living
+        self._starts += 1
+        now = self._unix_now()
+        name = naming.incarnation(now, os.getpid(), self._starts, self._boot)
+        made = start_environment.make(self._settings, self._environment, name, wished=wished, suspect=suspect)
+        for note in made.notes:
+            self._tell(note)
+        if self._before is None:
+            self._before = self._gpus(BEFORE_SECONDS)
+        earlier = self._record.earlier
+        if self._record.incarnation is not None:
+            earlier = (*earlier, self._record.incarnation)[-record.MAX_EARLIER :]
+        # written before the deed: who comes after a crash has to know what to look for
+        self._set(
+            replace(
+                self._record, incarnation=name, operation=operation, at=now, launcher=None, ended=False, roster=(),
+                earlier=earlier, exit_status=None, ended_by_itself=False,
+            ),
+            GroupState.STARTING,
+        )  # fmt: skip
+        try:
+            self._launched = launch(self._settings.command, made.environment, self._settings.log)
+        except Exception:
+            self._set(replace(self._record, ended=True), GroupState.ENDED)
+            raise
+        self._had = set()
+        self.profile = made.profile
+        stat = Proc(processes.PROC).stat(self._launched.pid)
+        launcher = Known(pid=self._launched.pid, ticks=stat.start_ticks if stat is not None else 0)
+        self._set(replace(self._record, launcher=launcher, roster=(launcher,)), GroupState.RUNNING)
+        return name
+
+    # -- ending --------------------------------------------------------------------------------------------------------
+
+    def end(
+        self,
+        grace: float,
+        deadline: Deadline,
+        *,
+        by_itself: bool = False,
+        hurry: Callable[[], bool] = lambda: False,
+        look_at_gpus: bool = True,
+    ) -> Outcome:
+        """Every process of the incarnation that runs, then its GPU memory. Returns by the deadline, or just after."""
+        begun = self.clock()
+        self._set(self._record, GroupState.ENDING)
+        came = end(_World(self, self._send), grace, deadline, hurry)
+        left = tuple(describe(stat, stat.pid in came.refused) for stat in came.left)
+        if left:
+            note = f"{len(left)} process(es) cannot be ended"
+            self._set(self._record, GroupState.PARTLY, note)
+            return Outcome(came, left, None, self.clock() - begun)
+        status = self.launcher_status()
+        self._let_go()
+        self._set(
+            replace(self._record, ended=True, exit_status=status, ended_by_itself=by_itself, roster=()),
+            GroupState.ENDED,
+        )
+        gpus = self._freed(deadline) if look_at_gpus else None
+        return Outcome(came, (), gpus, self.clock() - begun)
+
+    def gpus_freed(self, deadline: Deadline) -> Freed:
+        """Of an incarnation that has ended."""
+        return self._freed(deadline)
+
+    def _freed(self, deadline: Deadline) -> Freed:
+        return freed(
+            self._before,
+            self._gpus,
+            frozenset(self._had),
+            deadline,
+            time.sleep,
+            host_pids=Proc(processes.PROC).initial_pid_namespace(),
+        )
+
+    def _let_go(self) -> None:
+        if self._launched is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._launched.wait(0)
+            self._launched = None
+        processes.reap(self._helpers)
+
+    # -- remembering ---------------------------------------------------------------------------------------------------
+
+    def remember(self, operation: Operation) -> None:
+        """In place of what was known of it."""
+        others = [one for one in self._record.operations if one.name != operation.name]
+        kept = tuple([*others, operation][-record.MAX_EARLIER :])
+        self._set(replace(self._record, operations=kept), self._phase, self._note)
+
+    def note_roster(self) -> None:
+        """Who belongs to it now, for whoever comes after a killed supervisor."""
+        found = self.members()
+        roster = tuple(Known(pid=one.pid, ticks=one.start_ticks) for one in found.values())[: record.MAX_ROSTER]
+        if roster != self._record.roster or self._unsaved:
+            self._set(replace(self._record, roster=roster), self._phase, self._note)
+
+    def _set(self, said: Record, phase: GroupState, note: str = "") -> None:
+        with self._lock:
+            self._record, self._phase, self._note = said, phase, note
+        try:
+            record.write(self._file, said)
+            self._unsaved = False
+        except OSError as error:
+            if not self._unsaved:
+                self._tell(
+                    f"{self._file} cannot be written ({error.strerror or error}): if this supervisor is killed, the "
+                    "next one knows less of what runs"
+                )
+            self._unsaved = True
+
+
+@dataclass(frozen=True)
+class _World:
+    group: HostGroup
+    sender: Send
+
+    def members(self) -> Mapping[int, Stat]:
+        return self.group.members()
+
+    def send(self, stat: Stat, number: int) -> Sent:
+        return self.sender(stat, number)
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
