@@ -133,8 +133,9 @@ class Incident:
     `begun_at`: from when the total deadline counts: the opening, or the resume. `waited`: seconds of it in which people
     were waited for. `seconds`: of each step, as the plans said. `free_undecided`: whether GPUs of an instance that has
     stopped are freed even where nothing was decided. `can_elsewhere`: whether the group can be started on other nodes.
-    `planned`: False until there is a plan for this round. `decided_at`, `planned_at`, `progress_seen` (the newest SEEN): sequences. `incarnation`: of what
-    this incident is about, after START of what it started; `seen_incarnation`: what the watch saw last.
+    `planned`: False until there is a plan for this round. `decided_at`, `planned_at`, `progress_seen` (newest SEEN):
+    sequences. `incarnation`: of what this incident is about, after START of what it started; `seen_incarnation`: what
+    the watch saw last.
     """
 
     id: str
