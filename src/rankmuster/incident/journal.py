@@ -20,14 +20,12 @@ from rankmuster.model.incident import (
     Use,
     UseKind,
 )
+from rankmuster.store.errors import HistoryError, LeaseLost
 
+JournalError = HistoryError
+"""It could not be read or written; `store.journal` raises subclasses."""
 
-class LeaseLost(Exception):
-    """Another runner has this instance now, or may have it: nothing was written, and nothing more may be done."""
-
-
-class JournalError(Exception):
-    """It could not be read or written. `store.journal` raises a subclass of `store.errors.HistoryError`."""
+__all__ = ["Journal", "JournalError", "LeaseLost"]
 
 
 class Journal(Protocol):

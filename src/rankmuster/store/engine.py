@@ -17,13 +17,6 @@ from rankmuster.store.errors import NotAHistory, StoreMissing, Unreachable
 from rankmuster.store.failures import told
 from rankmuster.store.place import Place
 
-BUSY_S = 30.0
-"""Seconds that a writer waits for another one. A run is stored in milliseconds, a million results in a minute; a fleet
-that writes more than one file bears belongs on PostgreSQL."""
-
-CONNECT_S = 10
-"""Seconds in which a PostgreSQL server has to accept a connection; an URL's own `connect_timeout` wins."""
-
 OLDEST_SQLITE = (3, 35)
 """RETURNING (3.35, March 2021); window functions are older."""
 
@@ -33,21 +26,21 @@ _HEADER = b"SQLite format 3\x00"
 
 
 def make_engine(place: Place, *, create: bool) -> Engine:
-    """An engine for the history; no connection is made yet but what finding out about a file needs.
+    """An engine for it; no connection is made yet but what finding out about a file needs.
 
     Raises Unreachable, NotAHistory, StoreMissing.
     """
     if place.file is not None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             wanted = ".".join(str(part) for part in OLDEST_SQLITE)
-            raise StoreMissing(f"the history needs SQLite {wanted}; this Python has {sqlite3.sqlite_version}")
+            raise StoreMissing(f"the {place.kind.word} needs SQLite {wanted}; this Python has {sqlite3.sqlite_version}")
         return _sqlite(place.file, place, create)
     try:
         url = make_url(place.url or "")
     except ValueError as error:  # a port that is no number
-        raise Unreachable(f"the history {place.name} is no URL that can be used: {error}") from error
+        raise Unreachable(f"{place.called} is no URL that can be used: {error}") from error
     if "connect_timeout" not in url.query:
-        url = url.update_query_dict({"connect_timeout": str(CONNECT_S)})
+        url = url.update_query_dict({"connect_timeout": str(place.kind.connect_seconds)})
     return create_engine(url, pool_size=2, max_overflow=8, pool_pre_ping=False)
 
 
@@ -86,15 +79,17 @@ def _sqlite(file: Path, place: Place, create: bool) -> Engine:
     if read_only and not _opens(file, mode):
         if _has_content(file.with_name(file.name + "-wal")):
             raise Unreachable(
-                f"the history {place.name} is being written by others, or was not closed, and cannot be read without "
-                "the right to write to its folder; ask for that right, or for an export"
+                f"{place.called} is being written by others, or was not closed, and cannot be read without "
+                f"the right to write to its folder; ask for that right, or for {place.kind.restore}"
             )
         # nobody writes to what is mounted read-only, and SQLite could not make its lock files there
         mode = "immutable=1"
     target = f"file:{_quoted(file)}?{mode}"
 
     def connect() -> sqlite3.Connection:
-        return sqlite3.connect(target, uri=True, timeout=BUSY_S, check_same_thread=False, isolation_level=None)
+        return sqlite3.connect(
+            target, uri=True, timeout=place.kind.busy_seconds, check_same_thread=False, isolation_level=None
+        )
 
     engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=2, max_overflow=8)
 
@@ -121,26 +116,26 @@ def _must_be_usable(file: Path, place: Place, create: bool) -> None:
     """What SQLite itself would say in few words, or not at all."""
     try:
         if file.is_dir():
-            raise Unreachable(f"the history {place.name} is a folder; name a file in it")
+            raise Unreachable(f"{place.called} is a folder; name a file in it")
         if not file.exists():
             if not create:
-                raise Unreachable(f"there is no history at {place.name}; `rankmuster history add` makes it")
+                raise Unreachable(f"there is no {place.kind.word} at {place.name}; {place.kind.made_by}")
             file.parent.mkdir(parents=True, exist_ok=True)
             return
         if not file.is_file():
-            raise Unreachable(f"the history {place.name} is no ordinary file")
+            raise Unreachable(f"{place.called} is no ordinary file")
         with file.open("rb") as opened:
             head = opened.read(100)
     except OSError as error:
-        raise Unreachable(f"the history {place.name} cannot be opened: {error.strerror or error}") from error
+        raise Unreachable(f"{place.called} cannot be opened: {error.strerror or error}") from error
     if not head:
         raise NotAHistory(
-            f"{place.name} is empty: no history is ever made so, its file was emptied or the disk was full; restore it "
-            "from a copy or an export, or remove the file to begin anew"
+            f"{place.name} is empty: no {place.kind.word} is ever made so, its file was emptied or the disk was full; "
+            f"restore it from {place.kind.restore}, or remove the file to begin anew"
         )
     if not head.startswith(_HEADER):
         raise NotAHistory(
-            f"{place.name} is no history: it does not begin as an SQLite database does; name another file"
+            f"{place.name} is no {place.kind.word}: it does not begin as an SQLite database does; name another file"
         )
     if not any(_has_content(file.with_name(file.name + end)) for end in ("-wal", "-journal")):
         _must_be_whole(file, head, place)
@@ -163,8 +158,7 @@ def _must_be_whole(file: Path, head: bytes, place: Place) -> None:
     size = file.stat().st_size
     if len(head) < 100 or size < wanted:
         raise NotAHistory(
-            f"the history {place.name} is cut off: it holds {size:,} of {wanted:,} bytes; restore it from a copy or an "
-            "export"
+            f"{place.called} is cut off: it holds {size:,} of {wanted:,} bytes; restore it from {place.kind.restore}"
         )
 
 

@@ -1,10 +1,10 @@
-"""What can go wrong with a history, each said as what was tried, on what, what came back and what to do."""
+"""What can go wrong with a history or journal, each said as what was tried, on what, what came back and what to do."""
 
 from __future__ import annotations
 
 
 class HistoryError(Exception):
-    """The history cannot be read or written; nothing was changed. The message is for people, without passwords."""
+    """It cannot be read or written; nothing was changed. The message is for people, without passwords."""
 
 
 class StoreMissing(HistoryError):
@@ -49,3 +49,7 @@ class Conflict(HistoryError):
 
 class Refused(HistoryError):
     """What was to be stored is not sound: a time that is no number, a text where a number has to be."""
+
+
+class LeaseLost(Exception):
+    """Another runner has this instance now, or may have it: nothing was written, and nothing more may be done."""

@@ -26,7 +26,7 @@ _SQLITE: tuple[tuple[str, type[HistoryError], str], ...] = (
     (
         "malformed",
         NotAHistory,
-        "it is damaged; restore it from a copy or an export, or save what is left with `sqlite3 FILE .recover`",
+        "it is damaged; restore it from {restore}, or save what is left with `sqlite3 FILE .recover`",
     ),
     ("full", Full, "nothing of this was stored; make room and run it again"),
     ("readonly", ReadOnly, "it can be read only; nothing was stored"),
@@ -61,7 +61,7 @@ def told(place: Place, doing: str) -> Iterator[None]:
     except HistoryError:
         raise
     except ImportError as error:
-        raise missing(error) from error
+        raise missing(error, place.kind.word) from error
     except Exception as error:
         told_as = _told(error, place, doing)
         if told_as is None:
@@ -69,12 +69,12 @@ def told(place: Place, doing: str) -> Iterator[None]:
         raise told_as from error
 
 
-def missing(error: ImportError) -> StoreMissing:
+def missing(error: ImportError, word: str = "history") -> StoreMissing:
     """Which extra brings what cannot be imported."""
     name = (error.name or str(error)).partition(".")[0]
     extra = {"psycopg": "postgres", "pyarrow": "parquet"}.get(name, "history")
     return StoreMissing(
-        f"the history needs {name}, which cannot be imported ({error}): pip install 'rankmuster[{extra}]'"
+        f"the {word} needs {name}, which cannot be imported ({error}): pip install 'rankmuster[{extra}]'"
     )
 
 
@@ -87,10 +87,11 @@ def _told(error: Exception, place: Place, doing: str) -> HistoryError | None:
     said = " ".join(str(original).split())
     for secret in place.secrets:
         said = said.replace(secret, "***")
-    where = f"{doing} failed on the history {place.name}"
+    where = f"{doing} failed on {place.called}"
     if driver == "sqlite3":
         for text, kind, advice in _SQLITE:
             if text in said.lower():
+                advice = advice.replace("{restore}", place.kind.restore)
                 return kind(f"{where}: {advice} (SQLite: {said})")
         return HistoryError(f"{where} (SQLite: {said})")
     if driver == "psycopg":
@@ -108,7 +109,7 @@ def _told(error: Exception, place: Place, doing: str) -> HistoryError | None:
             return Unreachable(f"{where}: {advice} (PostgreSQL: {said})")
         return HistoryError(f"{where} (PostgreSQL: {said})")
     if isinstance(error, (sqlalchemy.exc.ArgumentError, sqlalchemy.exc.NoSuchModuleError)):
-        return Unreachable(f"the history {place.name} is no URL that can be used: postgresql://user@host/database")
+        return Unreachable(f"{place.called} is no URL that can be used: postgresql://user@host/database")
     if isinstance(error, sqlalchemy.exc.TimeoutError):
         return Busy(f"{where}: no connection became free ({said})")
     return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
@@ -18,12 +17,11 @@ from rankmuster.model.admission import AdmissionRecord
 from rankmuster.model.benchmark import HistoryRun, RunState
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.history import ChangePoint, ChangeState, ClassCount, ClassHistory, KinClass
-from rankmuster.store import changes, documents, migrate, read_class, read_runs
-from rankmuster.store.engine import make_engine, reading, writing
-from rankmuster.store.failures import told
-from rankmuster.store.new_file import first
+from rankmuster.store import changes, documents, read_class, read_runs
+from rankmuster.store.engine import reading, writing
 from rankmuster.store.pick import RUNS_PER_NODE
 from rankmuster.store.place import Place, place_of
+from rankmuster.store.ready import filled, make_file, ready, upgrade
 from rankmuster.store.stored import StoredAdmission, StoredFingerprint
 from rankmuster.store.write_runs import put_runs
 
@@ -45,9 +43,9 @@ class History:
         there is none (Unreachable otherwise). An older SQLite file is brought up to date; a PostgreSQL database only
         where it is empty (OlderHistory otherwise)."""
         place = place_of(url)
-        if create and place.file is not None:
-            first(lambda beside: cls._ready(replace(place, file=beside), True).close(), place.file, lambda: None)
-        return cls._ready(place, create)
+        if create:
+            make_file(place)
+        return cls(ready(place, create=create), place)
 
     @classmethod
     def fill(cls, url: str, work: Callable[[History], _T]) -> _T:
@@ -55,36 +53,16 @@ class History:
         is done again where another process made it meanwhile."""
 
         def within(place: Place) -> _T:
-            with cls._ready(place, True) as history:
+            with cls(ready(place, create=True), place) as history:
                 return work(history)
 
-        place = place_of(url)
-        if place.file is None:
-            return within(place)
-        return first(lambda beside: within(replace(place, file=beside)), place.file, lambda: within(place))
-
-    @classmethod
-    def _ready(cls, place: Place, create: bool) -> History:
-        with told(place, "opening it"):
-            engine = make_engine(place, create=create)
-        try:
-            migrate.make_ready(engine, place, create=create)
-        except BaseException:
-            engine.dispose()
-            raise
-        return cls(engine, place)
+        return filled(place_of(url), within)
 
     @classmethod
     def upgrade(cls, url: str) -> tuple[str | None, str]:
         """Brings the tables of a history up to date, also of a PostgreSQL database that holds other things:
         (version before, None where there were no tables; version now). All of it or nothing."""
-        place = place_of(url)
-        with told(place, "opening it"):
-            engine = make_engine(place, create=False)
-        try:
-            return migrate.upgrade_asked(engine, place)
-        finally:
-            engine.dispose()
+        return upgrade(place_of(url))
 
     @property
     def name(self) -> str:

@@ -14,8 +14,9 @@ from sqlalchemy import Connection, Engine, inspect, text
 from rankmuster.store.engine import let_readers_go_on, reading, writing
 from rankmuster.store.errors import NewerHistory, NotAHistory, OlderHistory, Unreachable
 from rankmuster.store.failures import told
+from rankmuster.store.journal_tables import ALL_TABLES
 from rankmuster.store.place import Place
-from rankmuster.store.schema import VERSION_TABLE, VERSIONS, metadata
+from rankmuster.store.schema import VERSION_TABLE, VERSIONS
 
 NEWEST = VERSIONS[-1]
 
@@ -46,14 +47,14 @@ def make_ready(engine: Engine, place: Place, *, create: bool) -> None:
         _must_be_ours(connection, version, place)
         _must_be_known(version, place)
     if version is None and not create:
-        raise Unreachable(f"there is no history in {place.name} yet; `rankmuster history add` makes it")
+        raise Unreachable(f"there is no {place.kind.word} in {place.name} yet; {place.kind.made_by}")
     if version is not None and engine.dialect.name != "sqlite":
         raise OlderHistory(
-            f"the history {place.name} has tables of version {version}, this program works with {NEWEST}: bring it "
-            "up to date with `rankmuster history upgrade` (older programs cannot use it then)"
+            f"{place.called} has tables of version {version}, this program works with {NEWEST}: bring it "
+            f"up to date with {place.kind.upgraded_by} (older programs cannot use it then)"
         )
     if version is None and engine.dialect.name == "sqlite":
-        with told(place, "making the history"):
+        with told(place, f"making the {place.kind.word}"):
             let_readers_go_on(engine)
     upgrade(engine, place)
 
@@ -101,21 +102,21 @@ def _must_have_all(connection: Connection, place: Place) -> None:
     """A table that is gone is said by whatever opens it, not by the one command that happens to read it."""
     if connection.dialect.name == "sqlite":
         there = {row[0] for row in connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'"))}
-        lacking = [name for name in metadata.tables if name not in there]
+        lacking = [name for name in ALL_TABLES if name not in there]
     else:
         found = text("SELECT name FROM unnest(CAST(:names AS text[])) AS name WHERE to_regclass(name) IS NULL")
-        lacking = [row[0] for row in connection.execute(found, {"names": list(metadata.tables)})]
+        lacking = [row[0] for row in connection.execute(found, {"names": list(ALL_TABLES)})]
     if lacking:
         raise NotAHistory(
-            f"the history {place.name} lacks the table {lacking[0]}: it is damaged; restore it from a copy or an export"
+            f"{place.called} lacks the table {lacking[0]}: it is damaged; restore it from {place.kind.restore}"
         )
 
 
 def _must_be_known(version: str | None, place: Place) -> None:
     if version is not None and version not in VERSIONS:
         raise NewerHistory(
-            f"the history {place.name} is of a newer rankmuster: its tables have version {version}, this program knows "
-            f"{NEWEST} and older; nothing was written - install the newer program, or name another history"
+            f"{place.called} is of a newer rankmuster: its tables have version {version}, this program knows "
+            f"{NEWEST} and older; nothing was written - install the newer program, or name another {place.kind.word}"
         )
 
 
@@ -129,6 +130,6 @@ def _must_be_ours(connection: Connection, version: str | None, place: Place) -> 
         )
     if others:
         raise OlderHistory(
-            f"the database {place.name} holds tables of something else and none of a history; if the history is to "
-            "live there, make its tables with `rankmuster history upgrade`"
+            f"the database {place.name} holds tables of something else and none of a {place.kind.word}; if the "
+            f"{place.kind.word} is to live there, make its tables with {place.kind.upgraded_by}"
         )

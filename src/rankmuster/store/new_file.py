@@ -1,6 +1,6 @@
-"""A new history's file: made beside its place and put there whole, so that nobody ever meets one that is half made.
+"""The file of a new history or journal: made beside its place and put there whole; nobody ever meets one half made.
 
-An empty file at the place is then no history that somebody is making, but one that was emptied.
+An empty file at the place is then none that somebody is making, but one that was emptied.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class MadeMeanwhile(Exception):
 
 
 @contextmanager
-def made_beside(file: Path) -> Iterator[Path]:
+def made_beside(file: Path, word: str) -> Iterator[Path]:
     """Where to make it; when the block ends it is at `file`, or, where it raises, nothing is anywhere.
 
     Raises MadeMeanwhile, Unreachable.
@@ -32,7 +32,7 @@ def made_beside(file: Path) -> Iterator[Path]:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _cannot(file, error) from error
+        raise _cannot(file, word, error) from error
     target = Path(os.path.realpath(file))  # a link to where it is to be
     beside = target.parent / f".{target.name[:100]}.{uuid.uuid4().hex[:12]}.new"
     try:
@@ -40,15 +40,15 @@ def made_beside(file: Path) -> Iterator[Path]:
         try:
             _put(beside, target)
         except OSError as error:
-            raise _cannot(file, error) from error
+            raise _cannot(file, word, error) from error
     finally:
         for end in _BESIDE:
             with suppress(OSError):
                 beside.with_name(beside.name + end).unlink(missing_ok=True)
 
 
-def _cannot(file: Path, error: OSError) -> Unreachable:
-    return Unreachable(f"the history {file} cannot be opened: {error.strerror or error}")
+def _cannot(file: Path, word: str, error: OSError) -> Unreachable:
+    return Unreachable(f"the {word} {file} cannot be opened: {error.strerror or error}")
 
 
 def _put(beside: Path, target: Path) -> None:
@@ -62,11 +62,12 @@ def _put(beside: Path, target: Path) -> None:
         os.rename(beside, target)
 
 
-def first(make: Callable[[Path], _T], file: Path, otherwise: Callable[[], _T]) -> _T:
-    """`make` it beside where there is none, `otherwise` where there is, or another process was faster."""
+def first(make: Callable[[Path], _T], file: Path, otherwise: Callable[[], _T], word: str) -> _T:
+    """`make` it beside where there is none, `otherwise` where there is, or another process was faster. `word`: what
+    messages call it."""
     if not os.path.lexists(file) or (file.is_symlink() and not file.exists()):
         try:
-            with made_beside(file) as beside:
+            with made_beside(file, word) as beside:
                 return make(beside)
         except MadeMeanwhile:
             pass

@@ -22,7 +22,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSIONS = ("0001", "0002", "0003", "0004")
+VERSIONS = ("0001", "0002", "0003", "0004", "0005")
 """Every version of the tables, oldest first; the last is the one that this program reads and writes."""
 
 VERSION_TABLE = "rankmuster_version"
