@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from rankmuster.adapters.child import Ran, environment, run_child
+from rankmuster.collect.deadline import Clock
 from rankmuster.report.inert import plain
 from rankmuster.watch.config import CommandHook, Hook
 from rankmuster.watch.respond.back_off import back_off
@@ -46,40 +48,47 @@ def name_of(hook: Hook) -> str:
 
 def call(means: Means, hook: Hook, outcome: StopOutcome) -> Ended:
     """Calls one hook, and returns by its deadline."""
-    if isinstance(hook, CommandHook):
-        allowed = hook.seconds
-        ran = run_child(
-            hook.command,
-            seconds=allowed,
-            grace=GRACE,
-            clock=means.clock,
-            hurry=means.hurry,
-            stdin=body(outcome),
-            environ=environment(variables(outcome)),
-            whole_group=True,
-        )
-    else:
-        waits = sum(back_off(attempt) for attempt in range(1, hook.attempts))
-        allowed = hook.attempts * hook.seconds + waits + WEBHOOK_MARGIN
-        job = {
-            "url": hook.url,
-            "header_file": str(hook.header_file.absolute()) if hook.header_file is not None else None,
-            "attempts": hook.attempts,
-            "seconds": hook.seconds,
-            "body": body(outcome).decode("ascii"),
-        }
-        ran = run_child(
-            [sys.executable, "-m", "rankmuster.watch.respond.webhook"],
-            seconds=allowed,
-            grace=GRACE,
-            clock=means.clock,
-            hurry=means.hurry,
-            stdin=json.dumps(job).encode("ascii"),
-            environ=environment(),
-            cwd=ROOT,
-        )
+    ran, allowed = run_hook(hook, body(outcome), variables(outcome), means.clock, means.hurry)
     write_log(outcome.folder, f"{hook.kind} {name_of(hook)}", ran, means.unix_now())
     return hook_ended(ran, hook, allowed)
+
+
+def run_hook(
+    hook: Hook, told: bytes, variables: Mapping[str, str], clock: Clock, hurry: Callable[[], bool]
+) -> tuple[Ran, float]:
+    """Its process, and the seconds that it was allowed. `told`: JSON, ASCII. `variables`: for a command."""
+    if isinstance(hook, CommandHook):
+        ran = run_child(
+            hook.command,
+            seconds=hook.seconds,
+            grace=GRACE,
+            clock=clock,
+            hurry=hurry,
+            stdin=told,
+            environ=environment(variables),
+            whole_group=True,
+        )
+        return ran, hook.seconds
+    waits = sum(back_off(attempt) for attempt in range(1, hook.attempts))
+    allowed = hook.attempts * hook.seconds + waits + WEBHOOK_MARGIN
+    job = {
+        "url": hook.url,
+        "header_file": str(hook.header_file.absolute()) if hook.header_file is not None else None,
+        "attempts": hook.attempts,
+        "seconds": hook.seconds,
+        "body": told.decode("ascii"),
+    }
+    ran = run_child(
+        [sys.executable, "-m", "rankmuster.watch.respond.webhook"],
+        seconds=allowed,
+        grace=GRACE,
+        clock=clock,
+        hurry=hurry,
+        stdin=json.dumps(job).encode("ascii"),
+        environ=environment(),
+        cwd=ROOT,
+    )
+    return ran, allowed
 
 
 def hook_ended(ran: Ran, hook: Hook, allowed: float) -> Ended:
