@@ -1,6 +1,7 @@
-"""`python -m rankmuster.drill run FAULT... | watch FAULT... | list`: makes faults in real jobs.
+"""`python -m rankmuster.drill run FAULT... | watch FAULT... | incident FAULT... | list`: makes faults in real jobs.
 
-`run` says whether they are named, `watch` whether a watch beside the job tells them in time, and nothing else.
+`run` says whether they are named, `watch` whether a watch beside the job tells them in time, and nothing else, and
+`incident` whether a served engine is rebuilt in time, its evidence saved and no request lost.
 Exit status: 0 all was right, 1 not all, 3 bad usage.
 """
 
@@ -16,6 +17,7 @@ from typing import NoReturn
 from rankmuster.collect.wishes import RasRisk
 from rankmuster.drill.controls import QUIET
 from rankmuster.drill.faults import FAULTS, fault_named
+from rankmuster.drill.incident_command import add_incident_options, incidents_of
 from rankmuster.drill.job import WORKER
 from rankmuster.drill.job_options import add_job_options, variable
 from rankmuster.drill.plan import Backend
@@ -43,6 +45,8 @@ def main(
         return 0
     if options.command == "watch":
         return _watch(options, worker, watch)
+    if options.command == "incident":
+        return _incident(options)
     try:
         collects = {"": collect} if collect is not None else _collects(options.ras_risk, options.collect_option)
         orders = [replace(order, worker=worker) for order in _orders(options)]
@@ -71,6 +75,15 @@ def _watch(options: argparse.Namespace, worker: Sequence[str], watch: Sequence[s
     except (ValueError, OSError) as error:
         return _refused(error)
     return 0 if runs.run(output) else 1
+
+
+def _incident(options: argparse.Namespace) -> int:
+    try:
+        incidents = incidents_of(options)
+        output = _new(options.output)
+    except (ValueError, OSError) as error:
+        return _refused(error)
+    return 0 if incidents.run(output) else 1
 
 
 def _new(output: Path) -> Path:
@@ -132,6 +145,9 @@ def _parser() -> argparse.ArgumentParser:
     watch = commands.add_parser("watch", help="make faults and controls beside a real `rankmuster watch`")
     add_job_options(watch)
     add_options(watch)
+    incident = commands.add_parser("incident", help="make faults in a served engine, and see it rebuilt")
+    add_job_options(incident)
+    add_incident_options(incident)
     return parser
 
 

@@ -13,16 +13,18 @@ import os
 import signal
 import sys
 import threading
-import time
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
+from rankmuster.collect.find.seen import INCARNATION
 from rankmuster.drill.engine_folder import EngineFolder, FaultOrder, Incarnation
 from rankmuster.drill.engine_job import EngineJob
 from rankmuster.drill.faults import FAULTS, fault_named
 from rankmuster.drill.plan import Backend, JobPlan, Serving
 from rankmuster.drill.run import RAS_PORT
 from rankmuster.drill.surroundings import MARKER, surroundings
+from rankmuster.drill.usage import began
 from rankmuster.drill.watched import NCCL_SIZES
 
 BAD_USAGE = 3
@@ -50,22 +52,14 @@ def main(arguments: list[str]) -> int:
         place = EngineFolder(options.folder)
         number, folder = place.new()
         plan = plan_of(options, place.ordered(number))
-        place.tell(Incarnation(number, plan.instance, os.getpid(), time.time(), port=options.port))
+        name = os.environ.get(INCARNATION)
+        about = Incarnation(number, plan.instance, os.getpid(), began(os.getpid()), port=options.port, name=name)
+        place.tell(about)
         job = EngineJob(plan, _environment(options, plan, folder), folder, port=options.port)
         with job:
-            about = Incarnation(
-                number,
-                plan.instance,
-                os.getpid(),
-                job.started_at,
-                tuple(job.pids.values()),
-                job.server_pid,
-                job.front.port,
-            )
-            place.tell(about)
-            print(
-                f"incarnation {number} of {plan.instance}: launcher {about.pid}, ranks {list(about.ranks)}", flush=True
-            )
+            ranks = tuple(job.pids.values())
+            place.tell(replace(about, ranks=ranks, front=job.server_pid, port=job.front.port))
+            print(f"incarnation {number} of {plan.instance}: launcher {about.pid}, ranks {list(ranks)}", flush=True)
             while not told.wait(LOOK_SECONDS):
                 if (status := job.broken) is not None:
                     print(f"a process ended with {status}: all are ended", flush=True)

@@ -34,7 +34,8 @@ class FaultOrder:
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """`number`: from 1. `pid`: of its launcher. `ranks`: pid of each rank, in order. `started_at`: unix seconds."""
+    """`number`: from 1. `pid`: of its launcher, `started_at`: when that process began, unix seconds. `ranks`: pid of
+    each rank, in order. `name`: what its supervisor calls this incarnation."""
 
     number: int
     instance: str
@@ -43,6 +44,7 @@ class Incarnation:
     ranks: tuple[int, ...] = ()
     front: int | None = None
     port: int = 0
+    name: str | None = None
 
 
 class EngineFolder:

@@ -47,6 +47,10 @@ class Record:
         with self._lock:
             self._file.write(json.dumps({"at": time.time(), "what": what.value, **more}).encode() + b"\n")
 
+    def close(self) -> None:
+        """Lets go of the file."""
+        self._file.close()
+
 
 def read(path: Path) -> Iterator[Recorded]:
     """All whole lines; nothing where there is no file."""

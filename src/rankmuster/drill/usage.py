@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,14 @@ def usage_of(pid: int, proc: Path = Path("/proc")) -> Usage:
         rss += int(stat[21]) * page
         left += [int(child) for child in children] + _of_other_threads(proc, one)
     return Usage(cpu, rss)
+
+
+def began(pid: int) -> float:
+    """When a process was started, unix seconds, to a hundredth. Raises OSError when it is gone."""
+    stat = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    # proc(5): starttime, in ticks since the boot, is the 22nd field; the state, the first here, is the third.
+    ticks = int(stat[19]) / os.sysconf("SC_CLK_TCK")
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks
 
 
 def _of_other_threads(proc: Path, pid: int) -> list[int]:
