@@ -143,9 +143,10 @@ class Course(str, Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What follows from a verdict. `table`: the boundary of the recovery table; `boundary`: after the operator's own
-    rows, repetition and limits. `fence`, `retest`: node names. `elsewhere`: the group must not be started on `fence`.
+    rows, repetition and limits. `fence`, `retest`: node names. `elsewhere`: the group must not be started on them.
     `incident_profile`: whether the next incarnation is started with the incident logging profile.
-    `held`: why nothing is done without an operator; None where something is.
+    `held`: why nothing is done without an operator; None where something is. `waits_for_limits`: held by limits alone,
+    so that it goes on by itself once they allow it.
     """
 
     course: Course
@@ -162,6 +163,7 @@ class Decision:
     incident_profile: bool = False
     why: tuple[str, ...] = ()
     held: str | None = None
+    waits_for_limits: bool = False
 
 
 class Outcome(str, Enum):

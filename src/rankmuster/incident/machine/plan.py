@@ -14,6 +14,10 @@ from rankmuster.incident.machine.state import Incident, Planned
 from rankmuster.model.fault import Progress
 from rankmuster.model.incident import Course, Decision, Event, EventKind, OpenedBy, Opening, Step
 
+LIMITS_SECONDS = 6 * 3600.0
+"""For which a rebuild that limits hold is waited for: the repair of a fabric takes hours, and the rebuild goes on by
+itself then."""
+
 Order = list[tuple[Step, tuple[Step, ...]]]
 
 NEEDED = (Step.TERMINATE, Step.START, Step.VERIFY, Step.RECOVER, Step.RESTORE)
@@ -54,7 +58,11 @@ def plan_after(
     if decision.course is Course.HOLD:
         if by_operator:
             return ()
-        return _made([(Step.APPROVE, ()), (Step.DECIDE, (Step.APPROVE,))], budget)
+        plan = _made([(Step.APPROVE, ()), (Step.DECIDE, (Step.APPROVE,))], budget)
+        if decision.waits_for_limits:
+            seconds = max(budget.of(Step.APPROVE), LIMITS_SECONDS)
+            plan = (Planned(Step.APPROVE, (), seconds), *plan[1:])
+        return plan
     if decision.course is Course.RESTORE:
         return _with_approval(
             _made([(Step.RESTORE, _there(incident, Step.SHED, Step.STOP_TRAFFIC, Step.DRAIN))], budget),

@@ -1,0 +1,271 @@
+"""From a verdict to what is done: the boundary, the course, who is fenced, who is tested again, and why. Pure.
+
+The verdict says what is wrong, the table what must be rebuilt. Then come reasons to do less: the group moves again,
+evidence decides nothing, many are hit at once. And reasons to do more: the same host again, nothing lives any more.
+Every one of them is said in `why`, or in `held` where nothing is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from rankmuster.incident.config import IncidentConfig, RecoveryRow
+from rankmuster.incident.recovery_rows import boundary_for
+from rankmuster.incident.suspect_nodes import SuspectNodes, suspect_nodes
+from rankmuster.model.fault import Boundary, Confidence, FaultClass, Progress, Scope, Subkind
+from rankmuster.model.incident import Course, Decision, OpenedBy, Opening
+from rankmuster.model.verdict import Verdict
+
+NOTHING = Verdict(class_=FaultClass.INCONCLUSIVE)
+"""What stands for a diagnosis that failed."""
+
+UNDECIDED = (FaultClass.INCONCLUSIVE, FaultClass.BLIND)
+
+LOST = (Subkind.GPU_LOST, Subkind.HOST_LOST)
+"""A device or host is gone for good: positive evidence about one node, whatever its class of nodes does."""
+
+MOVES = (Progress.ADVANCING, Progress.IDLE)
+
+STRENGTH = {None: 0, Confidence.POSSIBLE: 1, Confidence.LIKELY: 2, Confidence.CONFIRMED: 3}
+
+CLASS_WIDE = (FaultClass.PERFORMANCE_DEGRADATION, FaultClass.TRANSPORT_STALL)
+"""Faults that a change to a whole class of nodes (a driver, a fabric) makes look like a node's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known besides the verdict. `nodes`: host -> node, where they differ. `rank_hosts`: rank -> host.
+
+    `progress`: what the watch says now; None: what the opening said. `elsewhere`: the group can be started on other
+    nodes. `group_ended`: a look says that all its processes are gone. `suspected_before`: node -> where and when a
+    transport stall suspected it lately (`past_suspects`). `systematic`: why a whole class of nodes is thought to drift.
+    `approved`: the boundary that an operator named or confirmed (`Incident.approved_boundary`); `approved_by`: who.
+    """
+
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    rank_hosts: Mapping[int, str] = field(default_factory=dict)
+    progress: Progress | None = None
+    elsewhere: bool = False
+    group_ended: bool = False
+    suspected_before: Mapping[str, str] = field(default_factory=dict)
+    systematic: str | None = None
+    approved: Boundary | None = None
+    approved_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecideSettings:
+    """As `IncidentConfig` has them."""
+
+    rows: tuple[RecoveryRow, ...] = ()
+    least_confidence: Confidence = Confidence.LIKELY
+    undecided: Literal["hold", "rebuild"] = "hold"
+    incident_profile: bool = True
+
+
+def settings_of(config: IncidentConfig) -> DecideSettings:
+    return DecideSettings(
+        rows=config.recovery,
+        least_confidence=config.least_confidence,
+        undecided=config.undecided,
+        incident_profile=config.incident_profile,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What the rules look at. `gone`: nothing of the group lives, so nothing can be killed that works."""
+
+    verdict: Verdict
+    opening: Opening
+    facts: Facts
+    settings: DecideSettings
+    progress: Progress
+    boundary: Boundary
+    table: Boundary
+    row: str | None
+    suspects: SuspectNodes
+
+    @property
+    def gone(self) -> bool:
+        ended = self.opening.by is OpenedBy.ENDED and self.progress not in MOVES
+        return ended or self.facts.group_ended
+
+    @property
+    def slow(self) -> bool:
+        return self.opening.by is OpenedBy.SLOW and self.progress is not Progress.STOPPED and not self.gone
+
+    @property
+    def named(self) -> str:
+        verdict = self.verdict
+        kind = f"/{verdict.subclass.value}" if verdict.subclass is not None else ""
+        sure = f", {verdict.confidence.value}" if verdict.confidence is not None else ""
+        return f"{verdict.class_.value}{kind}{sure}"
+
+
+def decide(verdict: Verdict | None, opening: Opening, facts: Facts, settings: DecideSettings) -> Decision:
+    """What follows, before limits are asked (`within_limits`). `verdict` None: there is no diagnosis."""
+    given = NOTHING if verdict is None else verdict
+    progress = facts.progress if facts.progress is not None else opening.progress
+    boundary, table, row = boundary_for(given.class_, given.subclass, given.confidence, progress, settings.rows)
+    suspects = suspect_nodes(given, facts.nodes, facts.rank_hosts)
+    case = _Case(given, opening, facts, settings, progress, boundary, table, row, suspects)
+    why = [f"the verdict is {case.named}; the recovery table says {table.value}" if verdict else "there is no verdict"]
+    why += [row] if row else []
+    if facts.approved is not None:
+        by = facts.approved_by or "an operator"
+        return _by_boundary(case, facts.approved, [*why, f"{by} approved {facts.approved.value}"], approved=True)
+    return _held_back(case, why) or _undecided(case, why) or _by_boundary(case, _repeated(case, why), why)
+
+
+def _held_back(case: _Case, why: list[str]) -> Decision | None:
+    """Reasons to do less than the boundary says; None where there is none."""
+    verdict, facts = case.verdict, case.facts
+    lost = verdict.class_ is FaultClass.PROCESS_OR_DEVICE_LOST
+    if case.progress in MOVES and not lost and not facts.group_ended:
+        return _made(case, Course.RESTORE, Boundary.NONE, [*why, f"progress is {case.progress.value} again"])
+    if case.gone:
+        return None
+    if verdict.class_ is FaultClass.HEALTHY and case.row is None:
+        if case.progress is Progress.STOPPED:
+            held = "the verdict is healthy, and the watch says that it has stopped: one of them is wrong"
+            return _made(case, Course.HOLD, Boundary.NONE, why, held=held)
+        return _made(case, Course.RESTORE, Boundary.NONE, [*why, "nothing is wrong"])
+    if verdict.scope is Scope.FLEET:
+        held = "the verdict is about the fleet, not this instance: rebuilding it would not help"
+        return _made(case, Course.HOLD, Boundary.CLUSTER, why, held=held)
+    if facts.systematic and verdict.class_ in CLASS_WIDE:
+        held = f"a whole class of nodes drifts ({facts.systematic}): neither a rebuild nor a fence helps one of them"
+        return _made(case, Course.HOLD, Boundary.CLUSTER, why, held=held)
+    return None
+
+
+def _undecided(case: _Case, why: list[str]) -> Decision | None:
+    """What is done where the verdict does not decide, or is too weak; None where it decides."""
+    verdict = case.verdict
+    weak = STRENGTH[verdict.confidence] < STRENGTH[case.settings.least_confidence]
+    if verdict.class_ is FaultClass.HEALTHY:
+        weak = False
+    nothing = verdict.class_ in UNDECIDED or (verdict.class_ is FaultClass.HEALTHY and case.gone)
+    if case.row is not None or not (nothing or weak):
+        return None
+    reason = (
+        "the verdict does not decide" if nothing else f"{case.named} is below {case.settings.least_confidence.value}"
+    )
+    if case.gone:
+        added = f"{reason}; no process of the group lives, so nothing that works is ended"
+        return _rebuild(case, Boundary.PROCESS_GROUP, [*why, added], fence=(), trusted=False)
+    if case.slow:
+        return _made(case, Course.SHED, Boundary.INSTANCE, [*why, f"{reason}; it is slow, so it is given less"])
+    if case.progress is Progress.STOPPED and case.settings.undecided == "rebuild":
+        added = f"{reason}; it has stopped, and what is undecided is rebuilt (undecided: rebuild)"
+        return _rebuild(case, Boundary.PROCESS_GROUP, [*why, added], fence=(), trusted=False)
+    return _made(case, Course.HOLD, case.boundary, why, held=reason)
+
+
+def _repeated(case: _Case, why: list[str]) -> Boundary:
+    """The node, where a transport stall suspects a host that one has suspected lately."""
+    if case.verdict.class_ is FaultClass.TRANSPORT_STALL and case.boundary is Boundary.PROCESS_GROUP:
+        again = [node for node in case.suspects.named if node in case.facts.suspected_before]
+        if again and case.row is None:
+            told = ", ".join(f"{node} ({case.facts.suspected_before[node]})" for node in again)
+            why.append(f"suspected before: {told}; so the boundary is the node")
+            return Boundary.NODE
+    return case.boundary
+
+
+def _by_boundary(case: _Case, boundary: Boundary, why: list[str], *, approved: bool = False) -> Decision:
+    if boundary is Boundary.CLUSTER:
+        held = "the boundary is the cluster, which no program rebuilds"
+        return _made(case, Course.HOLD, boundary, why, held=held)
+    if boundary is Boundary.NONE:
+        if approved or case.verdict.class_ is FaultClass.HEALTHY:
+            return _made(case, Course.RESTORE, boundary, why)
+        return _made(
+            case, Course.HOLD, boundary, why, held="nothing is to be rebuilt by the table or the operator's row"
+        )
+    if case.gone and boundary in (Boundary.REQUEST, Boundary.INSTANCE):
+        return _rebuild(case, Boundary.PROCESS_GROUP, [*why, "no process of the group lives: it is started"], fence=())
+    if boundary is Boundary.REQUEST:
+        return _made(case, Course.CUT, boundary, why)
+    if boundary is Boundary.INSTANCE:
+        return _instance(case, why, approved)
+    if boundary is Boundary.PROCESS_GROUP:
+        lost = case.verdict.class_ is FaultClass.PROCESS_OR_DEVICE_LOST
+        if case.slow and not lost and not approved:
+            return _made(case, Course.SHED, Boundary.INSTANCE, [*why, "it is slow, not stopped: it is given less"])
+        return _rebuild(case, boundary, why, fence=())
+    fence = _to_fence(case, why, approved)
+    return _rebuild(case, Boundary.NODE if fence else Boundary.PROCESS_GROUP, why, fence=fence)
+
+
+def _instance(case: _Case, why: list[str], approved: bool) -> Decision:
+    """Less load helps what is slow. What has stopped has no use for it."""
+    if case.progress is not Progress.STOPPED or approved:
+        return _made(case, Course.SHED, Boundary.INSTANCE, why)
+    added = f"{case.named} says slow, and the watch says that it has stopped"
+    if case.settings.undecided == "rebuild":
+        return _rebuild(case, Boundary.PROCESS_GROUP, [*why, added], fence=())
+    return _made(case, Course.HOLD, Boundary.INSTANCE, why, held=added)
+
+
+def _to_fence(case: _Case, why: list[str], approved: bool) -> tuple[str, ...]:
+    """Culprits' nodes, the one node of all suspects, or those that were suspected before. Else nobody, at first."""
+    if case.facts.systematic and case.verdict.subclass not in LOST and not approved:
+        why.append(f"nobody is fenced while a class of nodes drifts ({case.facts.systematic})")
+        return ()
+    suspects = case.suspects
+    again = tuple(node for node in suspects.named if node in case.facts.suspected_before)
+    if suspects.certain:
+        return suspects.certain
+    if again and case.verdict.class_ is FaultClass.TRANSPORT_STALL:
+        return again
+    if approved:
+        return suspects.named
+    if suspects.named:
+        named = ", ".join(suspects.named)
+        why.append(f"{named} are suspected and nothing tells which of them it is: nobody is fenced at first")
+    else:
+        lost = f" ({', '.join(suspects.lost)})" if suspects.lost else ""
+        why.append(f"it is not known on which node the fault is{lost}: nobody can be fenced")
+    return ()
+
+
+def _rebuild(
+    case: _Case, boundary: Boundary, why: list[str], *, fence: tuple[str, ...], trusted: bool = True
+) -> Decision:
+    """`trusted`: whether the verdict's suspects are worth a re-test."""
+    tested = fence
+    if case.verdict.class_ is FaultClass.TRANSPORT_STALL or (not fence and case.boundary is Boundary.NODE):
+        tested = tuple(dict.fromkeys((*fence, *case.suspects.named)))
+    if not trusted:
+        tested = ()
+    elsewhere = case.facts.elsewhere and bool(tested)
+    if tested:
+        where = "the group is started elsewhere" if elsewhere else "the group is started in place"
+        why = [*why, f"{', '.join(tested)} tested again; {where}"]
+    profile = case.settings.incident_profile and case.verdict.class_ not in UNDECIDED
+    return replace(
+        _made(case, Course.REBUILD, boundary, why),
+        fence=fence,
+        retest=tested,
+        elsewhere=elsewhere,
+        incident_profile=profile and case.verdict.subclass not in LOST,
+    )
+
+
+def _made(case: _Case, course: Course, boundary: Boundary, why: list[str], *, held: str | None = None) -> Decision:
+    return Decision(
+        course=course,
+        boundary=boundary,
+        table=case.table,
+        class_=case.verdict.class_,
+        subclass=case.verdict.subclass,
+        confidence=case.verdict.confidence,
+        progress=case.progress,
+        suspects=case.suspects.named,
+        why=tuple(why),
+        held=held,
+    )
