@@ -13,7 +13,7 @@ MAX_BYTES = 1 << 20
 ROLES = ("traffic", "group", "node", "retest")
 """What can be enabled. Evidence only reads, and needs no leave."""
 
-APPROVABLE = (Step.FENCE, Step.TERMINATE)
+APPROVABLE = (Step.SHED, Step.STOP_TRAFFIC, Step.FENCE, Step.CUT, Step.TERMINATE)
 """Steps before which an operator may be waited for: those that take something away."""
 
 

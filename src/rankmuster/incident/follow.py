@@ -68,6 +68,10 @@ class Follower:
             return None
         return Seen(view.state, view.incarnation, self._snapshot.time, view.since, view.reason)
 
+    def refresh(self) -> None:
+        """Reads the state file where it has changed."""
+        self._read()
+
     def poll(self) -> tuple[Opening, ...]:
         """What an incident has to be opened for, each once."""
         self._read()

@@ -41,12 +41,19 @@ class Notices:
         self._room = threading.Semaphore(MOST_AT_ONCE)
         self._threads: list[threading.Thread] = []
 
-    def of(self, incident: str, instance: str) -> Callable[[Event], None]:
-        """What a runner calls with every event that it has written; it returns at once."""
+    def of(self, instance: str, current: Mapping[str, str]) -> Callable[[Event], None]:
+        """What a runner calls with every event that it has written; it returns at once. `current`: the incident that
+        each instance's runner works on."""
         decided: dict[str, Any] = {}
+        of: list[str] = []
 
         def told(event: Event) -> None:
+            incident = current.get(instance, "")
+            if of != [incident]:
+                of[:] = [incident]
+                decided.clear()
             if event.kind is EventKind.DECIDED:
+                decided.clear()
                 decided.update(event.data)
             what = happened(event)
             if what is not None:

@@ -1,0 +1,170 @@
+"""The service of one node: follows the watch, opens incidents, runs them, and takes up what an earlier runner left.
+
+One thread an instance that has an incident; nothing of one instance holds another one up. What happens is the
+journal's: this keeps nothing that a crash could lose.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from rankmuster.collect.deadline import Clock
+from rankmuster.incident.follow import Follower
+from rankmuster.incident.journal import Journal
+from rankmuster.incident.machine.state import Incident
+from rankmuster.incident.notices import Notices
+from rankmuster.incident.runner import Refused, Runner, Stopped, Taken
+from rankmuster.model.incident import IncidentHead, Opening
+from rankmuster.store.errors import HistoryError
+
+POLL_SECONDS = 0.25
+"""Between two looks at the state file and at supervisors; the watch looks every 5 s."""
+
+OPEN_SECONDS = 1.0
+"""Between two looks into the journal for incidents that are open and that nobody here works on: one query."""
+
+AGAIN_SECONDS = 5.0
+"""After a runner that could not go on (another one has it, the journal is away, a fault of ours): not in a hot loop."""
+
+END_SECONDS = 10.0
+"""For runners to come to a point at which they may stop, when the service ends: an action under way is bounded by its
+own deadline, and what it leaves is settled by the next runner."""
+
+
+@dataclass
+class _Work:
+    thread: threading.Thread | None = None
+    not_before: float = 0.0
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the service works with: one runner an instance, and how incidents come in. `current`: the incident that each
+    runner works on, for whoever is told of its events."""
+
+    runners: Mapping[str, Runner]
+    follower: Follower
+    journal: Journal
+    notices: Notices | None = None
+    current: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Service:
+    """`say`: one line for the log. `clock`: monotonic seconds. `holder`: this service's name, in the journal."""
+
+    served: Served
+    holder: str
+    clock: Clock
+    say: Callable[[str], None]
+    _work: dict[str, _Work] = field(default_factory=dict)
+    _looked: float = float("-inf")
+    _problem: str = ""
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop` is set. Raises nothing for expected trouble."""
+        try:
+            while not stop.is_set():
+                self.turn()
+                stop.wait(POLL_SECONDS)
+        finally:
+            self._end()
+
+    def turn(self) -> None:
+        """One look at everything; what is to be done begins in threads."""
+        try:
+            for opening in self.served.follower.poll():
+                if self._free(opening.instance):
+                    self._open(opening)
+            self._tell_problem(self.served.follower.problem or "")
+            if self.clock() - self._looked >= OPEN_SECONDS:
+                self._looked = self.clock()
+                for head in self.served.journal.incidents(open_only=True):
+                    if head.instance in self.served.runners and self._free(head.instance):
+                        self._begin(head.instance, head.id)
+        except HistoryError as error:
+            self._tell_problem(f"the journal does not answer, and nothing can be done without it: {error}")
+
+    def _free(self, instance: str) -> bool:
+        work = self._work.setdefault(instance, _Work())
+        busy = work.thread is not None and work.thread.is_alive()
+        return not busy and self.clock() >= work.not_before
+
+    def _open(self, opening: Opening) -> None:
+        try:
+            incident = self.served.runners[opening.instance].open(opening)
+        except Refused as error:
+            self._later(opening.instance, f"{opening.instance}: no incident was opened: {error}")
+            return
+        self.say(f"{opening.instance}: incident {incident}: {opening.by.value}: {opening.reason}")
+        if self.served.notices is not None:
+            self.served.notices.opened(incident, opening.instance, opening.reason, opening.at)
+        self._begin(opening.instance, incident)
+
+    def _begin(self, instance: str, incident: str) -> None:
+        work = self._work.setdefault(instance, _Work())
+        self.served.current[instance] = incident
+        thread = threading.Thread(target=self._drive, args=(instance, incident), name=f"incident-{instance}")
+        thread.daemon = True
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._later(instance, f"{instance}: no thread could be started for incident {incident} ({error})")
+            return
+        work.thread, work.said = thread, ""
+
+    def _drive(self, instance: str, incident: str) -> None:
+        try:
+            ended = self.served.runners[instance].run(incident)
+            if ended.closed is not None:
+                self._later(instance, f"{instance}: incident {incident} closed: {words(ended)}", seconds=0.0)
+        except (Taken, Stopped, Refused, HistoryError) as error:
+            self._later(instance, f"{instance}: incident {incident}: {error}")
+        except Exception as error:  # a fault of ours must be seen, and must not end the service
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            why = f"internal error: {type(error).__name__}: {error} ({place.filename}:{place.lineno})"
+            self._later(instance, f"{instance}: incident {incident}: {why}", seconds=6 * AGAIN_SECONDS)
+
+    def _later(self, instance: str, said: str, seconds: float = AGAIN_SECONDS) -> None:
+        work = self._work.setdefault(instance, _Work())
+        work.not_before = self.clock() + seconds
+        if said != work.said:
+            self.say(said)
+        work.said = said
+
+    def _tell_problem(self, problem: str) -> None:
+        # an age of the watch changes every second: the words before it do not
+        kind = problem.partition(":")[0].partition(" for ")[0]
+        if problem and kind != self._problem:
+            self.say(problem)
+        self._problem = kind
+
+    def _end(self) -> None:
+        for runner in self.served.runners.values():
+            runner.stop()
+        end = self.clock() + END_SECONDS
+        for work in self._work.values():
+            if work.thread is not None:
+                work.thread.join(max(end - self.clock(), 0.0))
+        if self.served.notices is not None:
+            self.served.notices.close(1.0)
+
+
+def words(incident: Incident) -> str:
+    """How it was closed, for the log."""
+    outcome = incident.closed.value if incident.closed is not None else "open"
+    last = incident.recent[-1].note if incident.recent else ""
+    return f"{outcome}: {last}" if last else outcome
+
+
+def newest_of(journal: Journal) -> Callable[[str], IncidentHead | None]:
+    """The newest incident of an instance that has to do with a stop, for the follower."""
+
+    def newest(instance: str) -> IncidentHead | None:
+        return next(iter(journal.incidents(instance=instance, limit=1)), None)
+
+    return newest
