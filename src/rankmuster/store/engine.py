@@ -13,6 +13,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.pool import QueuePool
 
+from rankmuster.store.answer_in_time import answer_in_time
 from rankmuster.store.errors import NotAHistory, StoreMissing, Unreachable
 from rankmuster.store.failures import told
 from rankmuster.store.place import Place
@@ -41,7 +42,10 @@ def make_engine(place: Place, *, create: bool) -> Engine:
         raise Unreachable(f"{place.called} is no URL that can be used: {error}") from error
     if "connect_timeout" not in url.query:
         url = url.update_query_dict({"connect_timeout": str(place.kind.connect_seconds)})
-    return create_engine(url, pool_size=2, max_overflow=8, pool_pre_ping=False)
+    engine = create_engine(url, pool_size=2, max_overflow=8, pool_timeout=place.kind.busy_seconds)
+    if place.kind.answer_seconds is not None:
+        answer_in_time(engine, place.kind.busy_seconds, place.kind.answer_seconds)
+    return engine
 
 
 @contextmanager
@@ -91,7 +95,14 @@ def _sqlite(file: Path, place: Place, create: bool) -> Engine:
             target, uri=True, timeout=place.kind.busy_seconds, check_same_thread=False, isolation_level=None
         )
 
-    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=2, max_overflow=8)
+    engine = create_engine(
+        "sqlite://",
+        creator=connect,
+        poolclass=QueuePool,
+        pool_size=2,
+        max_overflow=8,
+        pool_timeout=place.kind.busy_seconds,
+    )
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: Any) -> None:

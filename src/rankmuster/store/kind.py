@@ -11,7 +11,7 @@ class Kind:
 
     `made_by`, `upgraded_by`: the commands that make it and bring it up to date; `restore`: from what. `busy_seconds`:
     how long one waits for another's transaction; `connect_seconds`: for a PostgreSQL server, which an URL's own
-    `connect_timeout` overrides. `answer_seconds`: in which such a server has to answer one statement, None without end.
+    `connect_timeout` overrides. `answer_seconds`: for a whole transaction on such a server, None without end.
     """
 
     word: str
@@ -48,5 +48,5 @@ JOURNAL = Kind(
     # A transaction here is a few rows; a step of the runbook has 3 to 30 s (`incident.budget`) and tries again
     busy_seconds=5.0,
     connect_seconds=5,
-    answer_seconds=5.0,
+    answer_seconds=10.0,
 )

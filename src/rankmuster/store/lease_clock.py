@@ -2,15 +2,18 @@
 
 A lease that ran by the wall clock would end early for one whose clock was set forward, and last for hours after a
 clock was set back. So in a file, which belongs to one host, leases run by the seconds since that host was started
-(CLOCK_BOOTTIME, which goes on while it sleeps): the same for all of its processes, containers too. Where the host was
-started again since (another era: its boot_id), whoever held a lease is gone; but because that may also be another host
-that shares the file, the wall clock is asked besides. On PostgreSQL they run by the server's clock alone, which is the
-same for everybody; if that one is set forward, a lease ends early for its holder, which is why every write checks
-holder and token in its own transaction: two never write, whatever clocks do.
+(CLOCK_BOOTTIME, which goes on while it sleeps): the same for all of its processes, containers too. In another era (the
+host was started again: another boot_id; or a container has a time namespace of its own) those seconds mean nothing.
+Whoever held the lease is then gone, most likely; the wall clock is asked all the same.
+
+On PostgreSQL they run by the server's clock alone, which is the same for everybody. If that one is set forward, a lease
+ends early for its holder. Every write therefore checks holder and token in its own transaction: whatever clocks do,
+what an older holder writes is refused.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +24,8 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+_NAMESPACE = "/proc/self/ns/time"
 
 _SERVER = text("SELECT extract(epoch FROM clock_timestamp())")
 
@@ -48,7 +53,11 @@ class LeaseClock:
         if connection.dialect.name == "postgresql":
             at = float(connection.execute(_SERVER).scalar_one())
             return Moment("server", at, at)
-        return Moment(_boot(), _since_boot(), time.time())
+        wall = time.time()
+        era = _era()
+        if era is None:  # not Linux
+            return Moment("wall", wall, wall)
+        return Moment(era, time.clock_gettime(time.CLOCK_BOOTTIME), wall)
 
 
 def holds(row: Any, now: Moment) -> bool:
@@ -61,11 +70,12 @@ def holds(row: Any, now: Moment) -> bool:
     return bool(now.wall < row.wall_until <= now.wall + row.seconds)
 
 
-def _boot() -> str:
-    with suppress(OSError):
-        return _BOOT_ID.read_text().strip()
-    return "unknown"
-
-
-def _since_boot() -> float:
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+def _era() -> str | None:
+    """What CLOCK_BOOTTIME means the same in; None where it cannot be told."""
+    try:
+        boot = _BOOT_ID.read_text().strip()
+    except OSError:
+        return None
+    with suppress(OSError):  # before Linux 5.6
+        boot += " " + os.readlink(_NAMESPACE)
+    return boot
