@@ -101,6 +101,8 @@ PLAN = {
     Step.SETTLE: 10.0,
 }
 
+REBUILD = tuple(step for step in PLAN if list(PLAN).index(step) > list(PLAN).index(Step.DECIDE))
+
 RUNNER = "h-1:4242"
 
 
@@ -136,7 +138,12 @@ class Story:
         return self.put(EventKind.STEP_ENDED, after=after, step=step, ending=ending, note=note, data=data)
 
     def intend(self, step: Step, action: str, after: float = 0.01) -> Story:
-        data = {"safe": True, "incarnation": self.opening.incarnation, "operation": f"{ID}/{step.value}/{action}"}
+        data = {
+            "safe": True,
+            "enabled": True,
+            "incarnation": self.opening.incarnation,
+            "operation": f"{ID}/{step.value}/{action}",
+        }
         return self.put(EventKind.INTENT, after=after, step=step, action=action, data=data)
 
     def result(
@@ -157,29 +164,31 @@ class Story:
 
 def until_decided(story: Story, decision: Decision = DECISION, verdict: Verdict | None = VERDICT) -> Story:
     """From the opening to the decision, as a runner goes through it."""
-    story.runner().plan()
-    story.begin(Step.STOP_TRAFFIC).intend(Step.STOP_TRAFFIC, "front:stop_new").begin(Step.EVIDENCE)
-    story.intend(Step.EVIDENCE, "collect")
-    story.result(Step.STOP_TRAFFIC, "front:stop_new", note="llm/a is in drain at 1 of 1 sockets", after=0.2)
+    story.runner().plan(Step.STOP_TRAFFIC, Step.DRAIN, Step.EVIDENCE, Step.DIAGNOSE, Step.DECIDE)
+    story.begin(Step.STOP_TRAFFIC).intend(Step.STOP_TRAFFIC, "llm-0/traffic/0:stop_new").begin(Step.EVIDENCE)
+    story.intend(Step.EVIDENCE, "collect:collect")
+    story.result(Step.STOP_TRAFFIC, "llm-0/traffic/0:stop_new", note="llm/a is in drain at 1 of 1 sockets", after=0.2)
     story.end(Step.STOP_TRAFFIC)
     story.begin(Step.DRAIN).end(Step.DRAIN, note="progress is stopped: nothing can drain", after=0.02)
-    story.result(Step.EVIDENCE, "collect", after=14.0, bundle="/evidence/b1", digest="sha256:" + "ab" * 32)
+    story.result(Step.EVIDENCE, "collect:collect", after=14.0, bundle="/evidence/b1", digest="sha256:" + "ab" * 32)
     story.end(Step.EVIDENCE, note="4 of 4 ranks left a dump")
-    story.begin(Step.DIAGNOSE).intend(Step.DIAGNOSE, "diagnose")
+    story.begin(Step.DIAGNOSE).intend(Step.DIAGNOSE, "collect:diagnose")
+    story.result(Step.DIAGNOSE, "collect:diagnose", after=1.5, verdict="/evidence/d1/verdict.json")
+    story.end(Step.DIAGNOSE, note="collective_desync", verdict="/evidence/d1/verdict.json")
     held = {"verdict": verdict_to_plain(verdict)} if verdict else {}
-    story.result(Step.DIAGNOSE, "diagnose", after=1.5, **held).end(Step.DIAGNOSE, note="collective_desync")
-    story.begin(Step.DECIDE).put(EventKind.DECIDED, after=0.01, data=to_plain(decision, BOUNDS))
-    return story.end(Step.DECIDE)
+    story.begin(Step.DECIDE).put(EventKind.DECIDED, after=0.01, data={**to_plain(decision, BOUNDS), **held})
+    rest = (Step.APPROVE, *REBUILD) if decision.held else REBUILD
+    return story.plan(*rest).end(Step.DECIDE)
 
 
 def rebuilt(story: Story) -> Story:
     """From the decision until traffic is back."""
-    story.act(Step.FENCE, "slurm:fence:h-2", note="h-2 drained", node="h-2")
-    story.act(Step.CUT, "front:cut", note="4 sessions were shut", requests=4)
-    story.act(Step.TERMINATE, "run:terminate", took=6.0, note="4 processes are gone, 4 GPUs are free")
-    story.act(Step.START, "run:start", note="a new incarnation", incarnation="1795986530.5")
+    story.act(Step.FENCE, "llm-0/node/0:fence:h-2", note="h-2 drained", node="h-2")
+    story.act(Step.CUT, "llm-0/traffic/0:cut", note="4 sessions were shut", requests=4)
+    story.act(Step.TERMINATE, "llm-0/group:terminate", took=6.0, note="4 processes are gone, 4 GPUs are free")
+    story.act(Step.START, "llm-0/group:start", note="a new incarnation", incarnation="1795986530.5")
     story.begin(Step.VERIFY).end(Step.VERIFY, after=31.0, note="a token came")
-    return story.act(Step.RESTORE, "front:restore", note="llm/a is ready")
+    return story.act(Step.RESTORE, "llm-0/traffic/0:restore", note="llm/a is ready")
 
 
 def recovered(retest: RetestEnding = RetestEnding.FAIL) -> Story:
@@ -188,9 +197,9 @@ def recovered(retest: RetestEnding = RetestEnding.FAIL) -> Story:
     nodes = [
         {"node": "h-2", "ending": retest.value, "note": "busbw 71 % of its class", "record": "sha256:" + "cd" * 32}
     ]
-    story.act(Step.RETEST, "admit:h-2", took=200.0, nodes=nodes)
+    story.act(Step.RETEST, "llm-0/retest:retest", took=200.0, results=nodes)
     if retest is RetestEnding.PASS:
-        story.act(Step.SETTLE, "slurm:lift:h-2", node="h-2")
+        story.act(Step.SETTLE, "llm-0/node/0:lift:h-2", node="h-2")
     else:
         story.begin(Step.SETTLE).end(Step.SETTLE, note="h-2 stays fenced")
     return story.close(Outcome.RECOVERED)
@@ -200,7 +209,7 @@ def waiting() -> Story:
     """Nothing is sure enough: an operator is waited for."""
     held = "the verdict is only possible, and least_confidence is likely"
     story = until_decided(Story(), replace(DECISION, course=Course.HOLD, held=held, fence=(), retest=()))
-    return story.plan(Step.APPROVE).begin(Step.APPROVE)
+    return story.begin(Step.APPROVE)
 
 
 def observed() -> Story:
@@ -208,34 +217,35 @@ def observed() -> Story:
     story = Story()
     story.runner().plan()
     would = ["echo 'set server llm/a state drain' | /run/haproxy.sock"]
-    story.act(Step.STOP_TRAFFIC, "front:stop_new", Ending.OBSERVED, would=would)
-    story.act(Step.TERMINATE, "run:terminate", Ending.OBSERVED, would=["SIGTERM to 100, 101, 102, 103", "then SIGKILL"])
+    off = "is not enabled; it would: "
+    story.act(Step.STOP_TRAFFIC, "llm-0/traffic/0:stop_new", Ending.OBSERVED, f"{off}{would[0]}", would=would)
+    ends = ["SIGTERM to 100, 101, 102, 103", "then SIGKILL"]
+    story.act(Step.TERMINATE, "llm-0/group:terminate", Ending.OBSERVED, f"{off}{'; '.join(ends)}", would=ends)
     return story.close(Outcome.OBSERVED)
 
 
 def gave_up() -> Story:
     """The engine never came up."""
     story = until_decided(Story())
-    story.act(Step.CUT, "front:cut", requests=2).act(Step.TERMINATE, "run:terminate")
-    story.act(Step.START, "run:start").begin(Step.VERIFY)
+    story.act(Step.CUT, "llm-0/traffic/0:cut", requests=2).act(Step.TERMINATE, "llm-0/group:terminate")
+    story.act(Step.START, "llm-0/group:start").begin(Step.VERIFY)
     story.put(EventKind.DEADLINE, after=700.0, note="757 s are over")
     story.end(Step.VERIFY, Ending.TIMED_OUT, "no token in 700 s")
-    story.begin(Step.TERMINATE).intend(Step.TERMINATE, "run:terminate:2")
-    story.result(Step.TERMINATE, "run:terminate:2").end(Step.TERMINATE)
-    story.end(Step.RESTORE, Ending.SKIPPED, "the total deadline has passed")
-    story.end(Step.RETEST, Ending.SKIPPED, "the total deadline has passed")
+    story.act(Step.TERMINATE, "llm-0/group:terminate")
+    for step in (Step.FENCE, Step.RESTORE, Step.RETEST, Step.SETTLE):
+        story.end(step, Ending.SKIPPED, "the total deadline has passed")
     return story.close(Outcome.GAVE_UP, "VERIFY did not end well in 757 s")
 
 
 def crashed() -> Story:
     """The first runner died between an intent and its result; the second found it done."""
     story = until_decided(Story())
-    story.begin(Step.TERMINATE).intend(Step.TERMINATE, "run:terminate")
+    story.begin(Step.TERMINATE).intend(Step.TERMINATE, "llm-0/group:terminate")
     story.runner("h-3:77", resumed=True, after=16.0)
-    story.result(Step.TERMINATE, "run:terminate", note="nothing of it runs", after=0.2, found=True)
-    story.end(Step.TERMINATE).act(Step.START, "run:start")
+    story.result(Step.TERMINATE, "llm-0/group:terminate", note="nothing of it runs", after=0.2, found=True)
+    story.end(Step.TERMINATE).act(Step.START, "llm-0/group:start")
     story.begin(Step.VERIFY).end(Step.VERIFY, after=30.0)
-    return story.act(Step.RESTORE, "front:restore").close(Outcome.RECOVERED)
+    return story.act(Step.RESTORE, "llm-0/traffic/0:restore").close(Outcome.RECOVERED)
 
 
 STORIES = {
@@ -245,3 +255,21 @@ STORIES = {
     "gave_up": gave_up,
     "crashed": crashed,
 }
+
+
+def written(place: str, story: Story) -> str:
+    """Into a journal, as a runner and an operator write it; the incident's id."""
+    from rankmuster.store.journal import Journal
+
+    operators = (EventKind.APPROVED, EventKind.ABORTED, EventKind.REOPENED)
+    with Journal.open(place) as journal:
+        incident, _ = journal.open_incident(story.opening, RUNNER)
+        lease = journal.take_lease(story.opening.instance, RUNNER, 60.0)
+        assert lease is not None
+        for event in story.events[1:]:
+            if event.kind in operators:
+                journal.tell(incident, event)
+            else:
+                journal.append(incident, lease, event)
+        journal.release(lease)
+    return incident

@@ -6,7 +6,8 @@ its place: a file may be anybody's by the time it is read. Own code, since the w
 and a library for it would take a sixth of the memory that the whole of it may have.
 
 Known annotations: bool, int, float, str, Path, enums, literals, dataclasses, `X | None`, unions of texts and numbers,
-unions of dataclasses whose field `kind` tells them apart, tuple[X, ...] and dict[str, X].
+unions of dataclasses whose field `kind` tells them apart, tuple[X, ...], dict[str, X] and Mapping[str, X]; Any is kept
+as it is.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def _writer(kind: Any, bounds: Bounds) -> Callable[[Any], Any]:
     if get_origin(kind) is tuple:
         write = _writer(get_args(kind)[0], bounds)
         return lambda value: [write(one) for one in value[: bounds.members]]
-    if get_origin(kind) is dict:
+    if get_origin(kind) in (dict, Mapping):
         write = _writer(get_args(kind)[1], bounds)
         return lambda value: {key: write(one) for key, one in list(value.items())[: bounds.members]}
     if kind is float:
@@ -130,9 +131,11 @@ def _reader(kind: Any, bounds: Bounds) -> Callable[[Any, str], Any]:
     if get_origin(kind) is tuple:
         read = _reader(get_args(kind)[0], bounds)
         return lambda raw, place: _members(raw, place, read, bounds)
-    if get_origin(kind) is dict:
+    if get_origin(kind) in (dict, Mapping):
         read = _reader(get_args(kind)[1], bounds)
         return lambda raw, place: _entries(raw, place, read, bounds)
+    if kind is Any:
+        return lambda raw, _: raw
     if get_origin(kind) is Literal:
         return lambda raw, place: _literal(raw, place, get_args(kind))
     if hasattr(kind, "__dataclass_fields__"):

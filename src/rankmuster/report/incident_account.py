@@ -13,6 +13,7 @@ from typing import Any
 
 from rankmuster.model.incident import Decision, Ending, Event, EventKind, Opening, Outcome, Step
 from rankmuster.model.plain_json import Bounds, NotPlain, from_plain
+from rankmuster.model.verdict import SCHEMA as VERDICT_SCHEMA
 from rankmuster.model.verdict import Verdict
 from rankmuster.model.verdict_json import verdict_from_plain
 
@@ -113,8 +114,8 @@ class Account:
         return tuple((stage, did) for stage in self.stages for did in stage.actions)
 
 
-def account(incident: str, events: Iterable[Event]) -> Account:
-    """Of the events of one incident, in their order."""
+def account(incident: str, events: Iterable[Event], verdict: Verdict | None = None) -> Account:
+    """Of the events of one incident, in their order. `verdict`: where the journal itself holds none."""
     rows = tuple(events)
     opened = next((event for event in rows if event.kind is EventKind.OPENED), None)
     opening = _read(Opening, opened.data if opened else None)
@@ -132,7 +133,7 @@ def account(incident: str, events: Iterable[Event]) -> Account:
         stages=_stages(rows),
         opening=opening,
         decision=_read(Decision, decided[-1].data if decided else None),
-        verdict=_verdict(rows, opening),
+        verdict=_verdict(rows, opening) or verdict,
         opened_at=opened.at if opened else rows[0].at if rows else 0.0,
         total_seconds=next((total for total in totals if total is not None), None),
         closed=closed,
@@ -167,9 +168,9 @@ def _read(kind: Any, raw: object) -> Any:
 
 def _verdict(rows: tuple[Event, ...], opening: Opening | None) -> Verdict | None:
     """The newest that the journal holds as a whole, else the one that it was opened with."""
-    held = [event.data.get("verdict") for event in reversed(rows)]
+    held = (one for event in reversed(rows) for one in event.data.values() if isinstance(one, Mapping))
     for raw in (*held, opening.verdict if opening else None):
-        if isinstance(raw, Mapping):
+        if isinstance(raw, Mapping) and raw.get("schema") == VERDICT_SCHEMA:
             try:
                 return verdict_from_plain(raw)
             except NotPlain:
@@ -186,28 +187,31 @@ def _outcome(closed: Event | None) -> Outcome | None:
 
 def _stages(rows: tuple[Event, ...]) -> tuple[Stage, ...]:
     made: list[Stage] = []
-    planned: dict[Step, float | None] = {}
+    seconds: dict[Step, float | None] = {}
+    planned: tuple[Step, ...] = ()
+    begun = 0  # stages that there were when the plan that holds was made
     for event in rows:
         if event.kind is EventKind.PLANNED:
-            _plan(event, planned)
+            plan = _plan(event)
+            seconds.update(plan)
+            planned, begun = tuple(plan), len(made)
         elif event.step is not None:
-            _apply(event, event.step, made, planned)
-    waiting = [
-        Stage(step=step, seconds=seconds, data={})
-        for step, seconds in planned.items()
-        if not any(stage.step is step for stage in made)
-    ]
-    return (*made, *waiting)
+            _apply(event, event.step, made, seconds)
+    gone = {stage.step for stage in made[begun:]}
+    return (*made, *(Stage(step=step, seconds=seconds[step], data={}) for step in planned if step not in gone))
 
 
-def _plan(event: Event, planned: dict[Step, float | None]) -> None:
+def _plan(event: Event) -> dict[Step, float | None]:
+    """A plan replaces what waits; what runs and what has ended stays."""
     steps = event.data.get("steps")
+    found: dict[Step, float | None] = {}
     for one in steps if isinstance(steps, (list, tuple)) else ():
         if isinstance(one, Mapping):
             try:
-                planned[Step(str(one.get("step")))] = number(one, "seconds")
+                found[Step(str(one.get("step")))] = number(one, "seconds")
             except ValueError:  # a later version's
                 continue
+    return found
 
 
 def _apply(event: Event, step: Step, made: list[Stage], planned: Mapping[Step, float | None]) -> None:

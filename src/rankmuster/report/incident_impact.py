@@ -72,21 +72,39 @@ def requests_hit(incident: Account) -> int | None:
 
 
 def saved(incident: Account) -> tuple[Saved, ...]:
-    """Where the evidence, the verdict and the records of admissions lie, each once."""
+    """Where the evidence and the verdict lie, each once; records of re-tests stand with their nodes."""
     found: dict[str, str] = {}
     if incident.opening and incident.opening.bundle:
         found[incident.opening.bundle] = ""
     for stage in incident.stages:
         for data in (*(did.data for did in stage.actions), stage.data):
             digest = next((str(data[key]) for key in DIGESTS if isinstance(data.get(key), str)), "")
-            for key in ("bundle", "verdict", "record"):
+            for key in ("bundle", "verdict"):
                 for path in strings(data.get(key)):
                     found[path] = found.get(path) or (digest if key == "bundle" else "")
-            nodes = data.get("nodes")
-            for one in nodes if isinstance(nodes, (list, tuple)) else ():
-                if isinstance(one, dict) and isinstance(one.get("record"), str):
-                    found.setdefault(one["record"], "")
     return tuple(Saved(path, digest) for path, digest in found.items())
+
+
+def bundle_of(incident: Account) -> str | None:
+    """The path of the bundle that the evidence step saved, newest first, or that it was opened with."""
+    found = _texts(incident, Step.EVIDENCE, "bundle")
+    return found[-1] if found else incident.opening.bundle if incident.opening else None
+
+
+def verdict_file(incident: Account) -> str | None:
+    """The path of the verdict that was reached last."""
+    found = _texts(incident, Step.DIAGNOSE, "verdict")
+    return found[-1] if found else None
+
+
+def _texts(incident: Account, step: Step, key: str) -> list[str]:
+    stages = [stage for stage in incident.stages if stage.step is step]
+    return [
+        data[key]
+        for stage in stages
+        for data in (*(did.data for did in stage.actions), stage.data)
+        if isinstance(data.get(key), str) and data[key]
+    ]
 
 
 def _done_at(incident: Account, step: Step) -> float | None:

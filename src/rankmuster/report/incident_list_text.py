@@ -21,12 +21,19 @@ MOST_NAME = 80
 
 
 def list_text(
-    heads: Sequence[IncidentHead], *, now: float, width: int, place: str, breaker: Breaker | None, more: bool = False
+    heads: Sequence[IncidentHead],
+    *,
+    now: float,
+    width: int,
+    place: str,
+    breaker: Breaker | None,
+    more: bool = False,
+    chosen: bool = False,
 ) -> str:
-    """`place`: of the journal. `more`: there are older ones that are not listed."""
+    """`place`: of the journal. `more`: there are older ones that are not listed. `chosen`: not all were asked for."""
     said = breaker_text(breaker, now) if breaker is not None and breaker.closed_at is None else ""
     if not heads:
-        return f"{said}{plain(place)} holds no incident\n"
+        return f"{said}{plain(place)} holds no {'such ' if chosen else ''}incident\n"
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("state", "instance", "opened", ">took", "by", "class", "boundary", "worked on by", "id"):
         table.add_column(

@@ -10,6 +10,10 @@ from typing import Any
 from rankmuster.model.incident import Ending, RetestEnding, Step
 from rankmuster.report.incident_account import Account, Did, Stage
 
+FENCES = ("fence", "quarantine")
+LIFT = "lift"
+"""Verbs in the names of actions, before the node's name."""
+
 
 class NodeState(str, Enum):
     """QUARANTINED: fenced and failed its re-test. LET_IN: fenced by us and lifted. OTHERS: fenced by somebody else.
@@ -40,40 +44,40 @@ class NodeAccount:
 def node_accounts(incident: Account) -> tuple[NodeAccount, ...]:
     """By name. Those that the decision names and nothing was done about are among them."""
     decision = incident.decision
-    named = {*decision.fence, *decision.retest, *decision.suspects} if decision else set()
     touched = {*decision.fence, *decision.retest} if decision else set()
     found = {node: NodeAccount(node, NodeState.NOT_FENCED) for node in touched}
     for stage in incident.stages:
-        for node, did in _of_nodes(stage, named | set(found)):
+        for node, did in _of_nodes(stage):
             before = found.get(node, NodeAccount(node, NodeState.NOT_FENCED))
-            found[node] = _fenced(before, stage.step, did)
+            found[node] = _fenced(before, did)
         for node, ending, note, record in _tested(stage):
             before = found.get(node, NodeAccount(node, NodeState.NOT_FENCED))
             found[node] = replace(before, retest=ending, note=note or before.note, record=record or before.record)
     return tuple(_settled(found[node]) for node in sorted(found))
 
 
-def _of_nodes(stage: Stage, known: set[str]) -> Iterator[tuple[str, Did]]:
+def _of_nodes(stage: Stage) -> Iterator[tuple[str, Did]]:
     """The fences and lifts of a step with their node: in the action's data, or at the end of its name."""
     for did in stage.actions:
-        node = did.data.get("node")
-        if not isinstance(node, str) or not node:
-            node = next((one for one in known if did.name == one or did.name.endswith((f":{one}", f"/{one}"))), "")
-        if node and (stage.step in (Step.FENCE, Step.SETTLE) or "fence" in did.name):
-            yield node, did
+        if _verb(did.name) in (*FENCES, LIFT):
+            node = did.data.get("node")
+            yield (node if isinstance(node, str) and node else did.name.rpartition(":")[2]), did
 
 
-def _fenced(before: NodeAccount, step: Step, did: Did) -> NodeAccount:
-    lifts = "lift" in did.name or (step is Step.SETTLE and "fence" not in did.name)
+def _verb(action: str) -> str:
+    """`llm-0/node/0:fence:h-2` -> `fence`."""
+    return action.split(":")[-2] if action.count(":") >= 2 else ""
+
+
+def _fenced(before: NodeAccount, did: Did) -> NodeAccount:
     note = did.note or before.note
-    if lifts:
+    if _verb(did.name) == LIFT:
         return replace(before, state=NodeState.LET_IN if did.ending is Ending.DONE else before.state, note=note)
     if did.ending is Ending.DONE:
-        return replace(
-            before, state=NodeState.OTHERS if did.data.get("others") is True else NodeState.FENCED, note=note
-        )
+        others = did.data.get("others") is True
+        return replace(before, state=NodeState.OTHERS if others else NodeState.FENCED, note=note)
     if did.ending is Ending.OBSERVED:
-        return replace(before, state=NodeState.OBSERVED, note=note)
+        return replace(before, state=NodeState.OBSERVED, note="")
     if did.ending in (None, Ending.UNKNOWN, Ending.TIMED_OUT, Ending.PARTIAL):
         return replace(before, state=NodeState.OPEN, note=note)
     return replace(before, note=note)

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from rankmuster.model.fault import Boundary, Confidence, FaultClass, Progress, Subkind
 from rankmuster.model.incident import SCHEMA
+from rankmuster.report.incident_words import plural
 from rankmuster.report.inert import plain
 
 ANY = "any"
@@ -34,14 +35,14 @@ class OwnRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """One row of the built-in table. `own`: the operator's row (from 1) that takes its place always; `sometimes`: those
-    that do for some confidence or progress only."""
+    """One row of the built-in table. `boundary`: what holds in every case, None where that depends on confidence or
+    progress. `own`: the operator's rows that may come before it, from 1."""
 
     class_: FaultClass
     subclass: Subkind | None
-    boundary: Boundary
-    own: int | None = None
-    sometimes: tuple[int, ...] = ()
+    table: Boundary
+    boundary: Boundary | None
+    own: tuple[int, ...] = ()
 
 
 def recovery_text(own: Sequence[OwnRow], table: Sequence[TableRow], width: int) -> str:
@@ -55,15 +56,12 @@ def recovery_text(own: Sequence[OwnRow], table: Sequence[TableRow], width: int) 
             cells = [one.value if one is not None else ANY for one in conditions]
             shown.add_row(str(number), *cells, row.boundary.value, Text(plain(row.reason, 200) or "-"))
         parts += [_printed(shown, width), "\nThe built-in table, where none of them fits:\n"]
-    shown = _table("class", "subclass", "boundary", "instead, by your rows")
+    shown = _table("class", "subclass", "boundary", "by your rows")
     for line in table:
-        instead = f"{own[line.own - 1].boundary.value} (row {line.own})" if line.own else ""
-        if line.sometimes:
-            rows = ", ".join(str(number) for number in line.sometimes)
-            instead += f"{'; ' if instead else ''}in some cases, by row {rows}"
-        shown.add_row(
-            line.class_.value, line.subclass.value if line.subclass else "-", line.boundary.value, instead or "-"
-        )
+        rows = f" (row{plural(len(line.own))} {', '.join(str(number) for number in line.own)})" if line.own else ""
+        holds = line.boundary.value if line.boundary else "it depends"
+        instead = f"{holds}{rows}" if rows else "-"
+        shown.add_row(line.class_.value, line.subclass.value if line.subclass else "-", line.table.value, instead)
     parts.append(_printed(shown, width))
     return "".join(parts)
 
@@ -87,9 +85,9 @@ def recovery_json(own: Sequence[OwnRow], table: Sequence[TableRow]) -> str:
             {
                 "class": line.class_.value,
                 "subclass": line.subclass.value if line.subclass else None,
-                "boundary": line.boundary.value,
-                "own": line.own,
-                "sometimes": list(line.sometimes),
+                "table": line.table.value,
+                "boundary": line.boundary.value if line.boundary else None,
+                "own": list(line.own),
             }
             for line in table
         ],

@@ -68,6 +68,8 @@ def rows(incident: Account, now: float) -> tuple[Row, ...]:
 def _of_stage(stage: Stage, now: float) -> Row:
     look = look_of(stage)
     words = plain(stage.note, MOST_NOTE) if stage.note else ""
+    if stage.ending is Ending.OBSERVED:
+        words = words.partition("; it would: ")[0]  # each action says it, line by line
     if stage.late is not None and stage.late > 1:
         words = f"{span(stage.late)} after its deadline{': ' if words else ''}{words}"
     at = stage.begun_at if stage.begun_at is not None else stage.ended_at
@@ -91,13 +93,15 @@ def _of_event(incident: Account, event: Event, place: int) -> Row | None:
         return _runner(incident, event, place)
     if kind is EventKind.DECIDED:
         return Row(event.at, "decided", _TOLD, words=_decided(incident, event) or note)
+    if kind is EventKind.PLANNED and note:
+        return Row(event.at, "planned", _TOLD, words=note)
     if kind is EventKind.SEEN:
         progress = plain(event.data.get("progress", "?"), 40)
         return Row(event.at, "seen", _TOLD, words=f"the watch says {progress}{f': {note}' if note else ''}")
     if kind in (EventKind.APPROVED, EventKind.ABORTED, EventKind.REOPENED):
         boundary = event.data.get("boundary")
         what = f" boundary {plain(boundary, 40)}" if boundary else ""
-        who = f"by {by or 'somebody'}"
+        who = f"by {by or 'somebody'}" if event.data.get("by_limits") is not True else "limits allow it by now"
         return Row(event.at, kind.value, _OPERATOR, words=f"{who}{what}{f': {note}' if note else ''}")
     if kind is EventKind.DEADLINE:
         return Row(event.at, "deadline", _WARN, words=f"the total deadline passed{f': {note}' if note else ''}")

@@ -87,8 +87,7 @@ def _open(incident: Account, name: str, now: float, lease: str | None) -> tuple[
         return state, [f"start a runner for it: rankmuster incident resume {short}"]
     if waits is not None:
         left = f", for {span(max(0.0, waits.deadline_at - now))} more" if waits.deadline_at is not None else ""
-        held = incident.decision.held if incident.decision else None
-        why = plain(held or waits.note or "it was configured so", 300)
+        why = plain(_why_it_waits(incident), 300)
         state = f"WAITING FOR YOU{left}: nothing is done for {name} until somebody approves ({why})"
         boundary = _approvable(incident)
         return state, [
@@ -103,6 +102,13 @@ def _open(incident: Account, name: str, now: float, lease: str | None) -> tuple[
         )
         return f"WORKING on {name}: {what}", []
     return f"OPEN: {name} is waited for, the next step has not begun", []
+
+
+def _why_it_waits(incident: Account) -> str:
+    """Limits say so in the plan that they asked for, a decision in `held`; else the settings ask for it."""
+    plans = incident.all_of(EventKind.PLANNED)
+    held = incident.decision.held if incident.decision else None
+    return (plans[-1].note if plans else "") or held or "the settings want an operator before this step"
 
 
 def _approvable(incident: Account) -> str:
@@ -126,8 +132,10 @@ def _closed(incident: Account, name: str, traffic: TrafficNow) -> tuple[str, lis
     if incident.outcome is Outcome.RESTORED:
         return f"RESTORED: {name} has its traffic again{after}; nothing was rebuilt", []
     if incident.outcome is Outcome.OBSERVED:
-        state = f"OBSERVED: nothing was done for {name}, which is as it was found ({_found(incident)})"
-        return state, ["what would have been done stands in the timeline; `enable` in the settings lets it be done"]
+        more = "what would have been done stands in the timeline; `enable` in the settings lets it be done"
+        if traffic is TrafficNow.UNTOUCHED:
+            return f"OBSERVED: nothing was done for {name}, which is as it was found ({_found(incident)})", [more]
+        return f"OBSERVED in part: {name} was not rebuilt{because}", [*_left(name, traffic), more]
     left = _left(name, traffic)
     again = [f"then let the runbook go on: rankmuster incident resume {short}"]
     if incident.outcome is Outcome.HELD:

@@ -113,7 +113,9 @@ def length(seconds: float) -> str:
 def did_words(did: Did) -> str:
     """What came of one action, in one sentence."""
     words = plain(did.note, MOST_NOTE) if did.note else ""
-    if did.found:
+    if did.ending is Ending.OBSERVED and did.would:
+        words = words.partition("; it would: ")[0]  # told line by line beside it
+    if did.found and "found done" not in words:
         words = f"found done after a crash{': ' if words else ''}{words}"
     if did.again:
         words += f"{'; ' if words else ''}begun again after a crash"
