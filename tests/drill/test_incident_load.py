@@ -16,6 +16,8 @@ from drill_helpers import until
 from rankmuster.drill.incident_gateway import Gateway, NoGateway
 from rankmuster.drill.incident_load import How, Load, ask
 
+needs_haproxy = pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is not installed")
+
 Answer = Callable[[socket.socket], None]
 
 
@@ -31,8 +33,8 @@ def server(answer: Answer) -> Iterator[tuple[str, int]]:
                 except OSError:
                     return
                 with connection:
-                    connection.recv(65536)
-                    answer(connection)
+                    healthy = connection.recv(65536).startswith(b"GET /health")
+                    (said(whole("")) if healthy else answer)(connection)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -136,15 +138,22 @@ def test_who_is_told_to_wait_asks_the_same_again(tmp_path: Path) -> None:
     assert len((tmp_path / "attempts.jsonl").read_text().splitlines()) == len(load.attempts)
 
 
-@pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is not installed")
+@needs_haproxy
 def test_a_gateway_without_an_engine_says_when_to_ask_again(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as one:
         port = one.getsockname()[1]
     with Gateway(tmp_path, tmp_path / "s", port) as gateway:
         found = ask(gateway.address, "a", 2, stream=False, seconds=10)
     assert (found.how, found.status, found.retry_after) == (How.TURNED, 503, 1.0)
-    assert json.loads(found.note)["error"]["reason"] == "recovering"
+    assert (json.loads(found.note)["error"]["code"], found.reason) == (503, "not_sent")
     assert ask(gateway.address, "a", 2, stream=False, seconds=10).how is How.REFUSED
+
+
+@needs_haproxy
+def test_an_instance_that_dies_before_it_answers_is_told_as_such(tmp_path: Path) -> None:
+    with server(said(b"")) as address, Gateway(tmp_path, tmp_path / "s", address[1]) as gateway:
+        found = ask(gateway.address, "a", 2, stream=False, seconds=10)
+    assert (found.how, found.status, found.retry_after, found.reason) == (How.TURNED, 503, 1.0, "ended")
 
 
 def test_a_gateway_that_cannot_be_started_says_why(tmp_path: Path) -> None:

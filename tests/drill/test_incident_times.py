@@ -54,7 +54,7 @@ SICK = (
 RENEWED = (Recorded(124.7, What.READY, {}), Recorded(125.0, What.RECEIVED, {"number": 1, "name": ""}))
 ATTEMPTS = (
     Attempt("0-0-0", True, 5, 99.0, How.BROKEN, ended_at=120.3, first_at=99.2, tokens=2, incarnation=1),
-    Attempt("1-0-0", False, 5, 111.29, How.TURNED, ended_at=120.3, status=503, retry_after=1.0),
+    Attempt("1-0-0", False, 5, 111.29, How.TURNED, ended_at=120.3, status=503, retry_after=1.0, reason="ended"),
     Attempt("2-0-0", False, 5, 111.5, How.TURNED, ended_at=111.5, status=503, retry_after=1.0),
     Attempt("2-0-1", False, 5, 125.4, How.FULL, ended_at=125.9, first_at=125.9, tokens=5, incarnation=2),
     Attempt("0-1-0", True, 5, 125.4, How.FULL, ended_at=125.8, first_at=125.5, tokens=5, incarnation=2),
@@ -103,7 +103,7 @@ def test_evidence_that_is_written_after_the_kill_is_found() -> None:
 
 def test_clients_are_counted_by_what_they_were_told_and_only_while_it_lasted() -> None:
     found = hit(measured(), ATTEMPTS, SICK)
-    assert found.by == {"broken": 1, "turned": 2}
+    assert found.by == {"broken": 1, "turned": 1, "turned (ended)": 1}
     assert found.lost == 0
     # received after the stop, and sent before it: it was on its way
     assert found.after_stop == 0

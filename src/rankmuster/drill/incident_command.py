@@ -97,7 +97,9 @@ class Incidents:
             (output / SUMMARY).write_text(json.dumps(self._summary(results), indent=1) + "\n")
             sys.stdout.write(table(results[-1:]).partition("\n")[2])
             sys.stdout.flush()
-        sys.stdout.write("\n" + table(results) + "\n" + summary_text(summary(results)))
+        if len(results) > 1:
+            sys.stdout.write("\n" + table(results))
+        sys.stdout.write("\n" + summary_text(summary(results)))
         left = len(self.wanted) - len(results)
         if left:
             sys.stdout.write(f"{left} run(s) were not begun: the time was over\n")

@@ -5,7 +5,6 @@ Who gets no server is told so in a way that a client can act on: 503 with Retry-
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -38,20 +37,25 @@ defaults
     timeout queue 5s
     timeout check 2s
     retries 0
-    # 502: the server ended before it had said anything. To a client that is the same: ask again.
-    errorfile 502 {errors}
-    errorfile 503 {errors}
-    errorfile 504 {errors}
+    retry-on conn-failure
+    option abortonclose
 
 frontend clients
     bind fd@{descriptor}
     default_backend {backend}
 
 backend {backend}
+    # As deploy/haproxy/rankmuster.cfg has it: what HAProxy itself has to say is 503 with Retry-After and a reason.
+    {errors}
+    http-response set-var(txn.answered) bool(true)
+    http-after-response set-status 503 if !{{ var(txn.answered) -m found }} {{ status 502 504 }}
     option httpchk GET /health
     server {server} 127.0.0.1:{port} check inter 1s fall 2 rise 1 weight 100
 """
-REFUSAL = {"error": {"message": "the instance is being recovered; ask again", "code": 503, "reason": "recovering"}}
+REASONS = {503: "not_sent", 502: "ended", 504: "no_answer"}
+"""Of HAProxy's own errors, in `REASON_HEADER`: nothing was begun; the instance was cut off or died; it said nothing."""
+REASON_HEADER = "X-Rankmuster-Reason"
+REFUSAL = '{{"error": {{"type": "instance_recovering", "code": 503, "message": "ask again", "reason": "{reason}"}}}}'
 RETRY_SECONDS = 1
 
 
@@ -83,14 +87,13 @@ class Gateway:
 
     def __enter__(self) -> Gateway:
         self._folder.mkdir(parents=True, exist_ok=True)
-        config, log, errors = (self._folder / name for name in ("haproxy.cfg", "haproxy.log", "503.http"))
-        errors.write_bytes(_refusal())
+        config, log = self._folder / "haproxy.cfg", self._folder / "haproxy.log"
         with bound() as listening:
             listening.listen(1024)
             self.address = listening.getsockname()[:2]
             text = CONFIG.format(
                 socket=self.runtime,
-                errors=errors,
+                errors=_errors(),
                 descriptor=listening.fileno(),
                 backend=BACKEND,
                 server=SERVER,
@@ -128,7 +131,11 @@ class Gateway:
         return True
 
 
-def _refusal() -> bytes:
-    body = json.dumps(REFUSAL)
-    head = ("HTTP/1.1 503 Service Unavailable", "Content-Type: application/json", f"Retry-After: {RETRY_SECONDS}")
-    return "\r\n".join([*head, f"Content-Length: {len(body)}", "Connection: close", "", body]).encode()
+def _errors() -> str:
+    """A line of configuration for each status."""
+    lines = []
+    for status, reason in REASONS.items():
+        body = REFUSAL.format(reason=reason)
+        head = f"http-error status {status} content-type application/json string '{body}'"
+        lines.append(f"{head} hdr Retry-After {RETRY_SECONDS} hdr {REASON_HEADER} {reason}")
+    return "\n    ".join(lines)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rankmuster.drill.engine_http import FINGERPRINT, GOOD, NAME_HEADER
+from rankmuster.drill.incident_gateway import REASON_HEADER
 
 ANSWER_SECONDS = 150.0
 """After which an answer counts as lost: a fault, its detection, its evidence and a new start all fit into it."""
@@ -39,7 +40,8 @@ class How(str, Enum):
 class Attempt:
     """`name`: of the request, `attempt` in it. Times are unix seconds. `first_at`: of the first good token.
 
-    `tokens`: that came; `wanted`: how many were asked for. `incarnation`: who answered.
+    `tokens`: that came; `wanted`: how many were asked for. `incarnation`: who answered. `reason`: as the gateway gives
+    it with its own errors.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Attempt:
     incarnation: int | None = None
     status: int | None = None
     retry_after: float | None = None
+    reason: str | None = None
     note: str = ""
 
     def to_json(self) -> str:
@@ -92,6 +95,7 @@ def ask(address: tuple[str, int], name: str, wanted: int, *, stream: bool, secon
         if response.status != http.client.OK:
             said = response.read(2000).decode(errors="replace")
             blank = replace(blank, status=response.status)
+            blank = replace(blank, reason=response.headers.get(REASON_HEADER))
             return _turned(blank, response.headers.get("Retry-After"), said)
         blank = replace(blank, status=response.status)
         _read(response, answer, end, stream=stream)

@@ -101,8 +101,11 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What the clients had of an incident. `by`: attempts that did not end well while it lasted, by `How`. `lost`: of
-    all attempts. `after_stop`: requests that were sent after new ones were stopped and reached the sick incarnation."""
+    """What the clients had of an incident. `by`: attempts that did not end well while it lasted, by `How` and reason.
+
+    `lost`: of all attempts. `after_stop`: requests that were sent after new ones were stopped, and reached the sick
+    incarnation all the same.
+    """
 
     by: Mapping[str, int]
     lost: int
@@ -147,7 +150,7 @@ def hit(found: Timeline, attempts: Sequence[Attempt], sick: Iterable[Recorded]) 
     begun = found.fault_at if found.fault_at is not None else float("-inf")
     over = found.restored_at if found.restored_at is not None else float("inf")
     during = [one for one in attempts if one.sent_at < over and one.ended_at > begun]
-    by = Counter(one.how.value for one in during if one.how is not How.FULL)
+    by = Counter(_ended(one) for one in during if one.how is not How.FULL)
     stopped = found.traffic_stopped_at
     sent = {one.name: one.sent_at for one in attempts}
     after = 0
@@ -155,6 +158,10 @@ def hit(found: Timeline, attempts: Sequence[Attempt], sick: Iterable[Recorded]) 
         received = [one for one in sick if one.what is What.RECEIVED]
         after = sum(sent.get(str(one.more.get("name")), one.at) > stopped for one in received)
     return Hit(dict(sorted(by.items())), sum(one.how is How.LOST for one in attempts), after)
+
+
+def _ended(attempt: Attempt) -> str:
+    return f"{attempt.how.value} ({attempt.reason})" if attempt.reason else attempt.how.value
 
 
 def _between(start: float | None, end: float | None) -> float | None:
