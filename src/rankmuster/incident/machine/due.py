@@ -120,6 +120,8 @@ def _next(incident: Incident, now: float) -> tuple[Due, ...]:
     if incident.stuck and (fence is None or not fence.ended):
         # The node is kept out first: what is started next must not land there.
         return () if fence is not None else (Begin(Step.FENCE, now + incident.of(Step.FENCE)),)
+    if incident.decides_again:
+        return (Begin(Step.DECIDE, now + incident.of(Step.DECIDE)),)
     found: list[Due] = []
     for one in incident.waiting:
         blocked = blocked_by(incident, one)

@@ -49,18 +49,16 @@ def starts_elsewhere(incident: Incident) -> bool:
 
 
 def needs_no_plan(incident: Incident, step: Step) -> bool:
-    """Steps that need no plan: freeing the GPUs after the total deadline, fencing the node that cannot free its GPU,
-    and giving traffic back to a group that was not touched."""
-    if incident.deadline is not None:
-        if step is Step.FENCE:
-            return bool(incident.stuck_nodes)
-        return step in FREE_GPUS
-    if step is Step.FENCE:
-        return incident.stuck
+    """Steps that are begun whatever the plan says: freeing the GPUs after the total deadline, fencing the node that
+    cannot free its GPU, giving traffic back to a group that was not touched, and deciding again after an approval."""
     if step is Step.RESTORE:
         over = incident.aborted is not None or incident.lapsed or incident.undecided
         return over and incident.traffic_touched and not incident.group_touched
-    return False
+    if step is Step.FENCE:
+        return incident.stuck
+    if step is Step.DECIDE:
+        return incident.decides_again
+    return incident.deadline is not None and step in FREE_GPUS
 
 
 def may_start(incident: Incident, event: Event) -> None:

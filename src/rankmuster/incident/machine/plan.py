@@ -53,51 +53,41 @@ def plan_after(
     `can_elsewhere`: whether the group can be started on other nodes; None: as the plan before said.
     """
     elsewhere = incident.can_elsewhere if can_elsewhere is None else can_elsewhere
-    approved = incident.approval is not None
-    by_operator = approved and incident.approval is not None and not incident.approval.by_limits
+    by_operator = incident.approval is not None and not incident.approval.by_limits
     if decision.course is Course.HOLD:
         if by_operator:
             return ()
-        plan = _made([(Step.APPROVE, ()), (Step.DECIDE, (Step.APPROVE,))], budget)
-        if decision.waits_for_limits:
-            seconds = max(budget.of(Step.APPROVE), LIMITS_SECONDS)
-            plan = (Planned(Step.APPROVE, (), seconds), *plan[1:])
-        return plan
-    if decision.course is Course.RESTORE:
-        return _with_approval(
-            _made([(Step.RESTORE, _there(incident, Step.SHED, Step.STOP_TRAFFIC, Step.DRAIN))], budget),
-            budget,
-            () if by_operator else approve,
-        )
-    if decision.course is Course.SHED:
-        order: Order = [] if _begun(incident, Step.SHED) else [(Step.SHED, ())]
+        seconds = budget.of(Step.APPROVE)
+        return (Planned(Step.APPROVE, (), max(seconds, LIMITS_SECONDS) if decision.waits_for_limits else seconds),)
+    wants: Collection[Step] = () if by_operator else approve
+    if decision.course is Course.REBUILD:
+        order = _rebuild(decision, incident, elsewhere)
+        # A group that is slow and not stopped is rebuilt when people say so, at a time that suits them.
+        if incident.opening.by is OpenedBy.SLOW and not incident.stands_still and not by_operator:
+            wants = (*wants, order[0][0])
+    elif decision.course is Course.RESTORE:
+        order = [(Step.RESTORE, _kept(incident, Step.SHED, Step.STOP_TRAFFIC, Step.DRAIN))]
+    elif decision.course is Course.SHED:
+        order = [] if _begun(incident, Step.SHED) else [(Step.SHED, ())]
         order += [(Step.RECOVER, (Step.SHED,)), (Step.RESTORE, (Step.RECOVER,))]
-        return _with_approval(_made(order, budget), budget, () if by_operator else approve)
-    if decision.course is Course.CUT:
-        order = [
-            *([] if _begun(incident, Step.STOP_TRAFFIC) else [(Step.STOP_TRAFFIC, ())]),
-            (Step.CUT, (Step.STOP_TRAFFIC, *_there(incident, Step.DRAIN))),
-            (Step.VERIFY, (Step.CUT,)),
-            (Step.RESTORE, (Step.VERIFY,)),
-        ]
-        return _with_approval(_made(order, budget), budget, () if by_operator else approve)
-    plan = _rebuild(decision, incident, budget, elsewhere)
-    if by_operator:
-        return plan
-    # A group that is slow and not stopped is rebuilt when people say so, at a time that suits them.
-    if incident.opening.by is OpenedBy.SLOW and not incident.stands_still:
-        approve = (*approve, plan[0].step)
-    return _with_approval(plan, budget, approve)
-
-
-def _rebuild(decision: Decision, incident: Incident, budget: Budget, elsewhere: bool) -> tuple[Planned, ...]:
-    order: Order = []
-    before = _there(incident, Step.EVIDENCE)
-    if not _begun(incident, Step.STOP_TRAFFIC):
-        order += [(Step.STOP_TRAFFIC, before), (Step.DRAIN, (Step.STOP_TRAFFIC,))]
-        before = (*before, Step.STOP_TRAFFIC, Step.DRAIN)
     else:
-        before = (*before, *_there(incident, Step.STOP_TRAFFIC, Step.DRAIN))
+        order, before = _stop_first(incident)
+        order += [(Step.CUT, before), (Step.VERIFY, (Step.CUT,)), (Step.RESTORE, (Step.VERIFY,))]
+    return _with_approval(_made(order, budget), budget, wants)
+
+
+def _stop_first(incident: Incident) -> tuple[Order, tuple[Step, ...]]:
+    """(what is left of stopping traffic and draining, what a cut comes after)."""
+    order: Order = []
+    if not _begun(incident, Step.STOP_TRAFFIC):
+        order.append((Step.STOP_TRAFFIC, _kept(incident, Step.EVIDENCE)))
+    if not _kept(incident, Step.DRAIN):
+        order.append((Step.DRAIN, (Step.STOP_TRAFFIC,)))
+    return order, (*_kept(incident, Step.EVIDENCE), Step.STOP_TRAFFIC, Step.DRAIN)
+
+
+def _rebuild(decision: Decision, incident: Incident, elsewhere: bool) -> Order:
+    order, before = _stop_first(incident)
     if decision.fence:
         order.append((Step.FENCE, (Step.STOP_TRAFFIC,)))
         before = (*before, Step.FENCE)
@@ -119,7 +109,7 @@ def _rebuild(decision: Decision, incident: Incident, budget: Budget, elsewhere: 
         last = Step.RETEST
     if tested or decision.fence:
         order.append((Step.SETTLE, (last,)))
-    return _made(order, budget)
+    return order
 
 
 def plan_resumed(incident: Incident, budget: Budget, approve: Collection[Step] = ()) -> tuple[Planned, ...]:
@@ -229,9 +219,10 @@ def _with_approval(plan: tuple[Planned, ...], budget: Budget, approve: Collectio
     return (*before, waits, *later)
 
 
-def _there(incident: Incident, *steps: Step) -> tuple[Step, ...]:
-    """Those that the incident's plan has."""
-    return tuple(step for step in steps if incident.step(step) is not None)
+def _kept(incident: Incident, *steps: Step) -> tuple[Step, ...]:
+    """Those that a new plan leaves as they are: they run, or have ended."""
+    found = [incident.step(step) for step in steps]
+    return tuple(one.step for one in found if one is not None and not one.waiting)
 
 
 def _begun(incident: Incident, step: Step) -> bool:

@@ -264,6 +264,14 @@ class Incident:
         return decide is not None and decide.ended and decide.ending is not Ending.DONE
 
     @property
+    def decides_again(self) -> bool:
+        """Whether what was held is approved by now, and is to be decided once more."""
+        approve, decide = self.step(Step.APPROVE), self.step(Step.DECIDE)
+        if approve is None or decide is None or not decide.ended or self.course is not Course.HOLD:
+            return False
+        return approve.well and approve.over > decide.over and self.deadline is None and self.aborted is None
+
+    @property
     def decision_to_plan(self) -> bool:
         """Whether a decision is written and its plan is not: a runner died in between."""
         return self.decided_at > self.planned_at
