@@ -13,14 +13,18 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Table, insert, inspect, select, text
 
 from history_made import CLASS, PROFILE, START, admission, run
+from journal_made import finished
 from postgres_server import PASSWORD, Postgres
 from rankmuster.model.history import ChangeState
 from rankmuster.store import migrate
 from rankmuster.store.engine import make_engine, writing
 from rankmuster.store.errors import HistoryError, NewerHistory, NotAHistory, OlderHistory
 from rankmuster.store.history import History
+from rankmuster.store.journal import Journal
 from rankmuster.store.place import place_of
+from rankmuster.store.records import with_record
 from rankmuster.store.schema import VERSION_TABLE, VERSIONS, metadata
+from rankmuster.store.verify import verify
 
 MARK = text(
     "INSERT INTO rankmuster_change (class_hash, profile, at, nodes, state, note) "
@@ -149,3 +153,30 @@ def test_a_database_of_something_else_gets_no_tables(tmp_path: Path) -> None:
         with pytest.raises(NotAHistory, match=r"something else .*mine"):
             attempt(str(file))
     assert file.read_bytes() == before
+
+
+def test_a_journal_comes_into_a_history_of_the_version_before_it(url: str, tmp_path: Path) -> None:
+    runs = [with_record(run(number)) for number in range(2)]
+    place = place_of(url)
+    engine = make_engine(place, create=True)
+    migrate.upgrade(engine, place, to="0004")
+    with (
+        History.open(str(tmp_path / "newest.db")) as newest,
+        writing(engine, place, "filling") as connection,
+    ):
+        newest.put_many(runs)
+        newest.put_admission(admission(), b"{}")
+        with newest.reading("copying") as source:
+            for table in metadata.sorted_tables:
+                copied(source, connection, table)
+    engine.dispose()
+    if "://" in url:
+        with pytest.raises(OlderHistory, match=r"the journal .*`rankmuster history upgrade --history`"):
+            Journal.open(url)
+        assert Journal.upgrade(url) == ("0004", VERSIONS[-1])
+    with Journal.open(url) as journal, History.open(url) as history:
+        name = finished(journal)
+        assert len(journal.events(name)) == 2
+        assert history.runs() == (runs[1], runs[0])
+        assert verify(history).changed == ()
+        assert len(history.admissions()) == 1

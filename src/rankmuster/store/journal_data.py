@@ -22,6 +22,9 @@ MOST_VALUES = 50_000
 
 MOST_DEPTH = 40
 
+MOST_NAMED = 40
+"""Characters of a key in the note about it."""
+
 CUT = "cut"
 """Key of the note that says what was left out."""
 
@@ -41,22 +44,30 @@ def json_of(data: Mapping[str, Any]) -> str:
 
 
 def _cut(members: dict[str, Any], size: int) -> str:
-    """The largest members go first."""
-    sizes = {key: len(json.dumps(key)) + len(json.dumps(value)) + 4 for key, value in members.items()}
-    lacking: list[str] = []
-    room = MOST_DATA - 1_000  # for the note
+    """The largest members go first; the beginnings of texts among them come back where there is room."""
+    sizes = {key: _size(key, value) for key, value in members.items()}
+    lacking: dict[str, Any] = {}
+    total = sum(sizes.values())
+    room = MOST_DATA - 8 * MOST_NAMED * 12 - 1_000  # for the note; a character may take twelve
     for key in sorted(sizes, key=lambda key: -sizes[key]):
-        if sum(sizes.values()) <= room:
+        if total <= room:
             break
-        value = members.pop(key)
-        lacking.append(key[:60])
-        del sizes[key]
-        if isinstance(value, str) and len(key) <= MOST_KEPT:
-            members[key] = value[:MOST_KEPT]
-            sizes[key] = len(json.dumps(key)) + len(json.dumps(members[key])) + 4
-    named = ", ".join(lacking[:8]) + (f" and {len(lacking) - 8} more" if len(lacking) > 8 else "")
+        lacking[key] = members.pop(key)
+        total -= sizes[key]
+    for key, value in lacking.items():
+        begins = value[:MOST_KEPT] if isinstance(value, str) else ""
+        if begins and total + _size(key, begins) <= room:
+            members[key] = begins
+            total += _size(key, begins)
+    named = ", ".join(key[:MOST_NAMED] for key in list(lacking)[:8]) + (
+        f" and {len(lacking) - 8} more" if len(lacking) > 8 else ""
+    )
     members[CUT] = f"it had {size:,} characters of at most {MOST_DATA:,}; left out or shortened: {named or 'its end'}"
     return json.dumps(members)
+
+
+def _size(key: str, value: Any) -> int:
+    return len(json.dumps(key)) + len(json.dumps(value)) + 4  # two of them separate it
 
 
 class _Plain:

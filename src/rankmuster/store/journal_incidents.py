@@ -134,10 +134,8 @@ def _head(event: Event) -> dict[str, Any]:
     return {}
 
 
-def _said(kind: Any, event: Event, key: str) -> str | None:
+def _said(kind: Any, event: Event, key: str) -> str:
     value = event.data.get(key)
-    if value is None:
-        return None
     try:
         return str(kind(value).value)
     except ValueError:
