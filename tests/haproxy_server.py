@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,14 +39,20 @@ def serve(connection):
                     return
                 head += piece
             path = head.split()[1].decode()
+            head, _, body = head.partition(b"\r\n\r\n")
+            for line in head.lower().split(b"\r\n"):
+                if line.startswith(b"content-length:"):
+                    while len(body) < int(line[15:]):
+                        body += connection.recv(65536)
             if path != "/health":
                 with open(log, "a") as file:
                     file.write(path + "\n")
             if path.startswith("/hang"):
                 time.sleep(60)
                 return
-            if path.startswith("/stream"):
-                connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            if path.startswith("/stream") or b'"stream": true' in body:
+                events = b"Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+                connection.sendall(b"HTTP/1.1 200 OK\r\n" + events)
                 while not os.path.exists(go):
                     connection.sendall(b"7\r\ntoken \n\r\n")
                     time.sleep(0.02)
@@ -94,27 +102,28 @@ class Engine:
 class Client:
     """One request in a thread of its own. `status`, `body`, `headers`, `broken`: once it is `over`."""
 
-    def __init__(self, port: int, path: str) -> None:
-        import threading
-
+    def __init__(self, port: int, path: str, body: dict[str, Any] | None = None) -> None:
         self.status = 0
         self.body = b""
         self.headers: dict[str, str] = {}
         self.broken: Exception | None = None
         self.begun = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(port, path), daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(port, path, body), daemon=True)
         self._thread.start()
 
-    def _run(self, port: int, path: str) -> None:
+    def _run(self, port: int, path: str, body: dict[str, Any] | None) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
         try:
-            connection.request("GET", path)
+            if body is None:
+                connection.request("GET", path)
+            else:
+                connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
             answer = connection.getresponse()
             self.status = answer.status
             self.headers = {name.lower(): value for name, value in answer.getheaders()}
             self.body = answer.read(7)
             self.begun.set()
-            while piece := answer.read(65536):
+            while piece := answer.read1(65536):
                 self.body += piece
         except (OSError, http.client.HTTPException) as error:
             self.broken = error

@@ -37,7 +37,7 @@ def at_once(processes: Sequence[HaproxyProcess], work: Work, deadline: Deadline)
             ending = Ending.REFUSED if error.refused else Ending.TIMED_OUT if error.late else Ending.FAILED
             found[number] = Part(process.socket, ending, str(error))
         except NoServer as error:
-            found[number] = Part(process.socket, Ending.FAILED, f'HAProxy answered "{error}"')
+            found[number] = Part(process.socket, Ending.REFUSED, f'HAProxy answered "{error}"')
 
     threads = [threading.Thread(target=one, args=pair, daemon=True) for pair in enumerate(processes)]
     for thread in threads:

@@ -76,10 +76,10 @@ class HaproxyProcess:
             raise Trouble(f"`{command}`: {error}", late=deadline.passed) from error
         if said is None:
             return
-        if said.startswith("Permission denied"):
-            said += "; the socket needs `level admin`"
-        static = said.startswith("Backend is using a static LB algorithm")
-        raise Trouble(f'`{command}`: HAProxy answered "{said}"', refused=static)
+        denied = said.startswith("Permission denied")
+        refused = denied or said.startswith("Backend is using a static LB algorithm")
+        advice = ": the socket needs `level admin`" if denied else ""
+        raise Trouble(f'`{command}`: HAProxy answered "{said}"{advice}', refused=refused)
 
     def until(self, holds: Callable[[ServerState], bool], wanted: str, deadline: Deadline) -> ServerState:
         """Looks until `holds`. Raises Trouble (late) where it does not by the deadline."""
