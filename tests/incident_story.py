@@ -156,7 +156,7 @@ class Story:
     ) -> Story:
         """A whole step of one action."""
         self.begin(step).intend(step, action).result(step, action, ending, note, took, **data)
-        return self.end(step, ending, note, after=0.01)
+        return self.end(step, ending, note, after=0.01, **data)
 
     def close(self, outcome: Outcome, note: str = "", after: float = 0.05) -> Story:
         return self.put(EventKind.CLOSED, after=after, note=note, data={"outcome": outcome.value})
@@ -201,7 +201,8 @@ def recovered(retest: RetestEnding = RetestEnding.FAIL) -> Story:
     if retest is RetestEnding.PASS:
         story.act(Step.SETTLE, "llm-0/node/0:lift:h-2", node="h-2")
     else:
-        story.begin(Step.SETTLE).end(Step.SETTLE, note="h-2 stays fenced")
+        story.begin(Step.SETTLE)
+        story.end(Step.SETTLE, note="1 quarantined", lifted=[], quarantined=["h-2"], left=[])
     return story.close(Outcome.RECOVERED)
 
 

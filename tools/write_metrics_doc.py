@@ -12,7 +12,7 @@ import re
 
 import yaml
 
-from rankmuster.metrics import admission_drift
+from rankmuster.metrics import admission_drift, incident
 from rankmuster.metrics.declared import INSTANCE, Kind, Label, Metric
 from rankmuster.metrics.registry import FOLDED
 from rankmuster.watch.export.metrics import PARTS
@@ -43,6 +43,17 @@ scrape_configs:
     static_configs:
       - targets: ["node-1:9464"]
 rule_files: [rankmuster-alerts.yml, rankmuster-baseline-alerts.yml]
+```
+
+`rankmuster incident serve` serves those of incidents in the same way (`listen` in its own configuration). They are of
+the whole journal: services of several nodes with one journal say the same, and the rules fold them. Its counters begin
+at zero with the service. Give it a scrape job of its own without `rankmuster` in its name, which the alerts on the
+watch itself go by:
+
+```yaml
+  - job_name: incident-serve
+    static_configs:
+      - targets: ["node-1:9465"]
 ```
 
 Admission and drift are commands that end. With `--metrics FILE` they write theirs for the textfile collector of
@@ -116,7 +127,8 @@ def page() -> str:
     every = rules()
     used = users(every)
     parts = [HEAD]
-    for title, metrics in (*PARTS, *admission_drift.PARTS, ("The registry", (FOLDED,))):
+    of_incidents = ("Incidents", incident.ALL)
+    for title, metrics in (*PARTS, of_incidents, *admission_drift.PARTS, ("The registry", (FOLDED,))):
         parts.append(f"## {title}\n\n")
         parts += [metric(one, used.get(one.name, [])) for one in metrics]
     parts.append("## Alerts\n\n| alert | severity | for | says |\n|---|---|---|---|\n")

@@ -59,19 +59,19 @@ def node_accounts(incident: Account) -> tuple[NodeAccount, ...]:
 def _of_nodes(stage: Stage) -> Iterator[tuple[str, Did]]:
     """The fences and lifts of a step with their node: in the action's data, or at the end of its name."""
     for did in stage.actions:
-        if _verb(did.name) in (*FENCES, LIFT):
+        if verb(did.name) in (*FENCES, LIFT):
             node = did.data.get("node")
             yield (node if isinstance(node, str) and node else did.name.rpartition(":")[2]), did
 
 
-def _verb(action: str) -> str:
+def verb(action: str) -> str:
     """`llm-0/node/0:fence:h-2` -> `fence`."""
     return action.split(":")[-2] if action.count(":") >= 2 else ""
 
 
 def _fenced(before: NodeAccount, did: Did) -> NodeAccount:
     note = did.note or before.note
-    if _verb(did.name) == LIFT:
+    if verb(did.name) == LIFT:
         return replace(before, state=NodeState.LET_IN if did.ending is Ending.DONE else before.state, note=note)
     if did.ending is Ending.DONE:
         others = did.data.get("others") is True
