@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankmuster.cli.status import CommandError
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from rankmuster.incident.tools import Tools
     from rankmuster.model.incident import Event
 
-LIB = Path("/var/lib")
-
 
 def host() -> str:
     """This host's name, as evidence of this node has it."""
@@ -32,13 +29,6 @@ def host() -> str:
 def holder(service: str = "") -> str:
     """The runner's name in the journal: the same for a service that is started again, another one for each process."""
     return f"{host()}:{service}" if service else f"{host()}:{os.getpid()}"
-
-
-def folder_of(config: IncidentConfig) -> Path:
-    """Where evidence goes: the settings' own, `/var/lib/rankmuster/incidents`, or below the user's state folder."""
-    from rankmuster.watch.export.folders import default_bundle_folder
-
-    return config.folder or default_bundle_folder().parent / "incidents"
 
 
 @contextmanager
@@ -85,6 +75,7 @@ def runner_of(
 ) -> Runner:
     """The runner of one instance. Raises CommandError."""
     from rankmuster.incident.facts import facts_of
+    from rankmuster.incident.places import folder_of
     from rankmuster.incident.runner import Runner
 
     with refusals():

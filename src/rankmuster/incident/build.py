@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from rankmuster.incident.actuators import Evidence, Group, Node, Probe, Retest, Traffic
 from rankmuster.incident.config import (
@@ -26,6 +27,7 @@ from rankmuster.incident.config import (
     VllmTraffic,
 )
 from rankmuster.incident.config_read import ConfigRefused, enabled_roles
+from rankmuster.incident.places import folder_of, slurm_notes
 from rankmuster.incident.tools import Tools
 
 
@@ -35,14 +37,13 @@ def tools_of(config: IncidentConfig, instance: str, environ: Mapping[str, str] |
         there = ", ".join(sorted(config.instances)[:10]) or "none"
         raise ConfigRefused(f"no instance {instance!r} is configured; there is {there}")
     one = config.instances[instance]
+    environ = os.environ if environ is None else environ
     try:
         return Tools(
             traffic=tuple(_traffic(kind, f"{kind.kind}-{number}") for number, kind in enumerate(one.traffic)),
-            group=None
-            if one.group is None
-            else _group(one.group, instance, os.environ if environ is None else environ),
+            group=None if one.group is None else _group(one.group, config, instance, environ),
             nodes=tuple(_node(kind, f"{kind.kind}-{number}") for number, kind in enumerate(one.node)),
-            retest=None if one.retest is None else _retest(one.retest),
+            retest=None if one.retest is None else _retest(one.retest, folder_of(config, environ)),
             evidence=_evidence(one.evidence, one.metrics_url),
             probe=None if one.probe is None else _probe(one.probe),
             enabled=enabled_roles(config, instance),
@@ -69,7 +70,7 @@ def _traffic(kind: TrafficKind, name: str) -> Traffic:
     return WebhookTraffic(name, kind.url, look_url=kind.look_url, header_file=kind.header_file)
 
 
-def _group(kind: GroupKind, instance: str, environ: Mapping[str, str]) -> Group:
+def _group(kind: GroupKind, config: IncidentConfig, instance: str, environ: Mapping[str, str]) -> Group:
     if isinstance(kind, SupervisorGroup):
         from rankmuster.adapters.supervisor import Supervisor
         from rankmuster.adapters.supervisor_wire import default_run_folder, socket_path
@@ -81,7 +82,7 @@ def _group(kind: GroupKind, instance: str, environ: Mapping[str, str]) -> Group:
         return Commands(instance, kind.terminate, kind.start, kind.look, elsewhere=kind.elsewhere)
     from rankmuster.adapters.slurm_requeue import SlurmRequeue
 
-    return SlurmRequeue(kind.job, scontrol=kind.scontrol)
+    return SlurmRequeue(kind.job, scontrol=kind.scontrol, notes=slurm_notes(config, instance, environ))
 
 
 def _node(kind: NodeKind, name: str) -> Node:
@@ -98,10 +99,11 @@ def _node(kind: NodeKind, name: str) -> Node:
     return WebhookNode(name, kind.url, look_url=kind.look_url, header_file=kind.header_file)
 
 
-def _retest(kind: AdmitRetest) -> Retest:
+def _retest(kind: AdmitRetest, folder: Path) -> Retest:
     from rankmuster.adapters.admit_retest import AdmitRetest as Admit
 
     return Admit(
+        folder / "retests",
         reach=kind.reach,
         pairs=kind.pairs,
         profile=kind.profile,
