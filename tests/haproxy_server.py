@@ -50,7 +50,7 @@ def serve(connection):
             if path.startswith("/hang"):
                 time.sleep(60)
                 return
-            if path.startswith("/stream") or b'"stream": true' in body:
+            if path.startswith("/stream") or b'"stream":true' in body.replace(b" ", b""):
                 events = b"Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
                 connection.sendall(b"HTTP/1.1 200 OK\r\n" + events)
                 while not os.path.exists(go):
