@@ -7,8 +7,8 @@ host was started again: another boot_id; or a container has a time namespace of 
 Whoever held the lease is then gone, most likely; the wall clock is asked all the same.
 
 On PostgreSQL they run by the server's clock alone, which is the same for everybody. If that one is set forward, a lease
-ends early for its holder. Every write therefore checks holder and token in its own transaction: whatever clocks do,
-what an older holder writes is refused.
+ends early for its holder; set back, it lasts longer for the others. Every write therefore checks holder and token in
+its own transaction: whatever clocks do, what an older holder writes is refused.
 """
 
 from __future__ import annotations
