@@ -50,6 +50,7 @@ PAGES = {"collect": COLLECT, "bundle": COLLECT, "watch": WATCH, "top": WATCH} | 
         "history": ("history",),
         "admit": ("admission",),
         "drift": ("drift",),
+        "incident": ("incident",),
     }.items()
 }
 """The commands that have a page of their own; the README speaks of the options of the others."""

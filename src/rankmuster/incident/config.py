@@ -239,7 +239,7 @@ class IncidentConfig(Part):
     approve: tuple[Step, ...] = ()
     undecided: Literal["hold", "rebuild"] = "hold"
     least_confidence: Confidence = Confidence.LIKELY
-    again_seconds: Seconds = 7 * 86_400.0
+    again_seconds: Annotated[float, Check(gt=0, le=366 * 86_400)] = 7 * 86_400.0
     incident_profile: bool = True
     recovery: tuple[RecoveryRow, ...] = ()
     budget: dict[Step, Seconds] = field(default_factory=dict)
