@@ -133,6 +133,24 @@ def test_what_runs_when_the_process_dies_gets_it_too(tmp_path: Path) -> None:
         wait_until(lambda: "health check says DOWN" in one.traffic.look(soon()).note)
 
 
+def test_a_full_queue_and_an_engine_that_is_silent_are_told_apart(tmp_path: Path) -> None:
+    engine = Engine(tmp_path, "llm-0")
+    try:
+        port, admin = free_port(), str(tmp_path / "admin")
+        config = deployed(port, admin, engine.port).replace("timeout queue 30s", "timeout queue 200ms")
+        config = config.replace("timeout server 10m", "timeout server 2s").replace("weight 100", "weight 100 maxconn 1")
+        with haproxy(tmp_path, config, ready=admin):
+            wait_until(lambda: fetched(port, "/warm").status == 200)
+            silent = Client(port, "/hang")
+            wait_until(lambda: "/hang" in engine.seen)
+            refused_as(fetched(port, "/queued"), "busy")
+            refused_as(silent.over(), "no_answer")
+            assert "/queued" not in engine.seen
+            assert engine.seen.count("/hang") == 1
+    finally:
+        engine.kill()
+
+
 def test_errors_of_the_engine_itself_are_left_as_they_are(tmp_path: Path) -> None:
     with world(tmp_path) as one:
         own = fetched(one.port, "/own-502")
@@ -232,14 +250,14 @@ def test_what_haproxy_refuses_is_told_in_its_own_words(odd: dict[str, str]) -> N
     assert light.look(soon()).percent == 100.0
     told(Haproxy("front", [admin], "static", "s").set_weight(30, soon()), Ending.REFUSED, "static LB algorithm")
     denied = Haproxy("front", [odd["user"]], "light", "s")
-    told(denied.stop_new("", soon()), Ending.FAILED, "Permission denied", "level admin")
+    told(denied.stop_new("", soon()), Ending.REFUSED, "Permission denied", "level admin")
     assert denied.look(soon()).state is TrafficState.READY
     for backend, server, words in (("light", "t", "No such server"), ("dark", "s", "Can't find backend")):
         unknown = Haproxy("front", [admin], backend, server)
         look = unknown.look(soon())
         assert (look.state, words in look.note) == (TrafficState.ABSENT, True)
         for answer in (unknown.stop_new("", soon()), unknown.cut("", soon()), unknown.restore(soon())):
-            told(answer, Ending.FAILED, words)
+            told(answer, Ending.REFUSED, words)
 
 
 def test_the_socket_may_be_a_port_too(odd: dict[str, str]) -> None:

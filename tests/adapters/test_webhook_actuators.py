@@ -92,7 +92,7 @@ def test_every_verb_is_posted_and_looked_at(tmp_path: Path) -> None:
     headers.write_text("Authorization: Bearer s3cr3t\n")
     with Operator(state="ready", running=2, queued=1, percent=100) as operator:
         obeys(operator)
-        one = WebhookTraffic("front", "llm-0", operator.url, f"{operator.url}/look", headers)
+        one = WebhookTraffic("front", operator.url, f"{operator.url}/look", headers, instance="llm-0")
         look = one.look(soon())
         assert (look.state, look.running, look.queued, look.percent) == (TrafficState.READY, 2, 1, 100.0)
         told(one.set_weight(30, soon()), Ending.DONE)
@@ -121,7 +121,7 @@ def test_every_verb_is_posted_and_looked_at(tmp_path: Path) -> None:
 
 def test_what_is_said_to_be_done_and_does_not_show_is_no_success() -> None:
     with Operator(state="ready", percent=100) as operator:
-        one = WebhookTraffic("front", "llm-0", operator.url, operator.url)
+        one = WebhookTraffic("front", operator.url, operator.url, instance="llm-0")
         told(one.stop_new("", Deadline.after(0.4)), Ending.TIMED_OUT, "does not show (ready)")
         told(one.set_weight(30, Deadline.after(0.4)), Ending.TIMED_OUT, "does not show")
         told(one.restore(soon()), Ending.DONE)
@@ -143,7 +143,7 @@ def test_what_is_said_to_be_done_and_does_not_show_is_no_success() -> None:
 def test_without_a_look_the_status_is_all_there_is(status: int, ending: Ending) -> None:
     with Operator() as operator:
         operator.do = lambda _: (status, {} if status != 204 else b"")
-        one = WebhookTraffic("front", "llm-0", operator.url)
+        one = WebhookTraffic("front", operator.url, instance="llm-0")
         told(one.stop_new("", soon()), ending, f"status {status}", "nobody can look")
         assert one.look(soon()).state is TrafficState.UNKNOWN
 
@@ -164,7 +164,7 @@ def test_without_a_look_the_status_is_all_there_is(status: int, ending: Ending) 
 def test_a_look_that_is_none_is_unknown(status: int, value: Any, words: str) -> None:
     with Operator() as operator:
         operator.says = lambda: (status, value)
-        look = WebhookTraffic("front", "llm-0", operator.url, operator.url).look(soon())
+        look = WebhookTraffic("front", operator.url, operator.url, instance="llm-0").look(soon())
         assert (look.state, words in look.note) == (TrafficState.UNKNOWN, True), look
         assert look.note.isprintable()
         node = WebhookNode("nodes", operator.url, operator.url).look("node-7", soon())
@@ -173,10 +173,10 @@ def test_a_look_that_is_none_is_unknown(status: int, value: Any, words: str) -> 
 
 def test_numbers_that_are_none_are_left_out() -> None:
     with Operator(state="ready", running="many", queued=True, percent=-1) as operator:
-        look = WebhookTraffic("front", "llm-0", operator.url, operator.url).look(soon())
+        look = WebhookTraffic("front", operator.url, operator.url, instance="llm-0").look(soon())
         assert (look.state, look.running, look.queued, look.percent) == (TrafficState.READY, None, None, None)
         operator.says = lambda: (200, b'{"state": "ready", "running": NaN, "percent": 1e400}')
-        look = WebhookTraffic("front", "llm-0", operator.url, operator.url).look(soon())
+        look = WebhookTraffic("front", operator.url, operator.url, instance="llm-0").look(soon())
         assert (look.running, look.percent) == (None, None)
 
 

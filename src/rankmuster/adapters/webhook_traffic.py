@@ -28,16 +28,19 @@ NO_LOOK = "there is no look_url: nobody can look"
 
 
 class WebhookTraffic:
-    """A Traffic. `unique`: for the Idempotency-Key; a new one for each call, since each verb may be wanted again."""
+    """A Traffic. `instance`: whose, for the server.
+
+    `unique`: for the Idempotency-Key; a new one for each call, since each verb may be wanted again.
+    """
 
     def __init__(
         self,
         name: str,
-        instance: str,
         url: str,
         look_url: str | None = None,
         header_file: Path | None = None,
         *,
+        instance: str,
         pause: Callable[[float], None] = time.sleep,
         unique: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
