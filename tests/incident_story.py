@@ -165,9 +165,9 @@ class Story:
 def until_decided(story: Story, decision: Decision = DECISION, verdict: Verdict | None = VERDICT) -> Story:
     """From the opening to the decision, as a runner goes through it."""
     story.runner().plan(Step.STOP_TRAFFIC, Step.DRAIN, Step.EVIDENCE, Step.DIAGNOSE, Step.DECIDE)
-    story.begin(Step.STOP_TRAFFIC).intend(Step.STOP_TRAFFIC, "llm-0/traffic/0:stop_new").begin(Step.EVIDENCE)
+    story.begin(Step.STOP_TRAFFIC).intend(Step.STOP_TRAFFIC, "haproxy-0:stop_new").begin(Step.EVIDENCE)
     story.intend(Step.EVIDENCE, "collect:collect")
-    story.result(Step.STOP_TRAFFIC, "llm-0/traffic/0:stop_new", note="llm/a is in drain at 1 of 1 sockets", after=0.2)
+    story.result(Step.STOP_TRAFFIC, "haproxy-0:stop_new", note="llm/a is in drain at 1 of 1 sockets", after=0.2)
     story.end(Step.STOP_TRAFFIC)
     story.begin(Step.DRAIN).end(Step.DRAIN, note="progress is stopped: nothing can drain", after=0.02)
     story.result(Step.EVIDENCE, "collect:collect", after=14.0, bundle="/evidence/b1", digest="sha256:" + "ab" * 32)
@@ -183,12 +183,12 @@ def until_decided(story: Story, decision: Decision = DECISION, verdict: Verdict 
 
 def rebuilt(story: Story) -> Story:
     """From the decision until traffic is back."""
-    story.act(Step.FENCE, "llm-0/node/0:fence:h-2", note="h-2 drained", node="h-2")
-    story.act(Step.CUT, "llm-0/traffic/0:cut", note="4 sessions were shut", requests=4)
-    story.act(Step.TERMINATE, "llm-0/group:terminate", took=6.0, note="4 processes are gone, 4 GPUs are free")
-    story.act(Step.START, "llm-0/group:start", note="a new incarnation", incarnation="1795986530.5")
+    story.act(Step.FENCE, "slurm_drain-0:fence:h-2", note="h-2 drained", node="h-2")
+    story.act(Step.CUT, "haproxy-0:cut", note="4 sessions were shut", requests=4)
+    story.act(Step.TERMINATE, "supervisor:terminate", took=6.0, note="4 processes are gone, 4 GPUs are free")
+    story.act(Step.START, "supervisor:start", note="a new incarnation", incarnation="1795986530.5")
     story.begin(Step.VERIFY).end(Step.VERIFY, after=31.0, note="a token came")
-    return story.act(Step.RESTORE, "llm-0/traffic/0:restore", note="llm/a is ready")
+    return story.act(Step.RESTORE, "haproxy-0:restore", note="llm/a is ready")
 
 
 def recovered(retest: RetestEnding = RetestEnding.FAIL) -> Story:
@@ -197,9 +197,9 @@ def recovered(retest: RetestEnding = RetestEnding.FAIL) -> Story:
     nodes = [
         {"node": "h-2", "ending": retest.value, "note": "busbw 71 % of its class", "record": "sha256:" + "cd" * 32}
     ]
-    story.act(Step.RETEST, "llm-0/retest:retest", took=200.0, results=nodes)
+    story.act(Step.RETEST, "admit:retest", took=200.0, results=nodes)
     if retest is RetestEnding.PASS:
-        story.act(Step.SETTLE, "llm-0/node/0:lift:h-2", node="h-2")
+        story.act(Step.SETTLE, "slurm_drain-0:lift:h-2", node="h-2")
     else:
         story.begin(Step.SETTLE)
         story.end(Step.SETTLE, note="1 quarantined", lifted=[], quarantined=["h-2"], left=[])
@@ -219,20 +219,20 @@ def observed() -> Story:
     story.runner().plan()
     would = ["echo 'set server llm/a state drain' | /run/haproxy.sock"]
     off = "is not enabled; it would: "
-    story.act(Step.STOP_TRAFFIC, "llm-0/traffic/0:stop_new", Ending.OBSERVED, f"{off}{would[0]}", would=would)
+    story.act(Step.STOP_TRAFFIC, "haproxy-0:stop_new", Ending.OBSERVED, f"{off}{would[0]}", would=would)
     ends = ["SIGTERM to 100, 101, 102, 103", "then SIGKILL"]
-    story.act(Step.TERMINATE, "llm-0/group:terminate", Ending.OBSERVED, f"{off}{'; '.join(ends)}", would=ends)
+    story.act(Step.TERMINATE, "supervisor:terminate", Ending.OBSERVED, f"{off}{'; '.join(ends)}", would=ends)
     return story.close(Outcome.OBSERVED)
 
 
 def gave_up() -> Story:
     """The engine never came up."""
     story = until_decided(Story())
-    story.act(Step.CUT, "llm-0/traffic/0:cut", requests=2).act(Step.TERMINATE, "llm-0/group:terminate")
-    story.act(Step.START, "llm-0/group:start").begin(Step.VERIFY)
+    story.act(Step.CUT, "haproxy-0:cut", requests=2).act(Step.TERMINATE, "supervisor:terminate")
+    story.act(Step.START, "supervisor:start").begin(Step.VERIFY)
     story.put(EventKind.DEADLINE, after=700.0, note="757 s are over")
     story.end(Step.VERIFY, Ending.TIMED_OUT, "no token in 700 s")
-    story.act(Step.TERMINATE, "llm-0/group:terminate")
+    story.act(Step.TERMINATE, "supervisor:terminate")
     for step in (Step.FENCE, Step.RESTORE, Step.RETEST, Step.SETTLE):
         story.end(step, Ending.SKIPPED, "the total deadline has passed")
     return story.close(Outcome.GAVE_UP, "VERIFY did not end well in 757 s")
@@ -241,12 +241,12 @@ def gave_up() -> Story:
 def crashed() -> Story:
     """The first runner died between an intent and its result; the second found it done."""
     story = until_decided(Story())
-    story.begin(Step.TERMINATE).intend(Step.TERMINATE, "llm-0/group:terminate")
+    story.begin(Step.TERMINATE).intend(Step.TERMINATE, "supervisor:terminate")
     story.runner("h-3:77", resumed=True, after=16.0)
-    story.result(Step.TERMINATE, "llm-0/group:terminate", note="nothing of it runs", after=0.2, found=True)
-    story.end(Step.TERMINATE).act(Step.START, "llm-0/group:start")
+    story.result(Step.TERMINATE, "supervisor:terminate", note="nothing of it runs", after=0.2, found=True)
+    story.end(Step.TERMINATE).act(Step.START, "supervisor:start")
     story.begin(Step.VERIFY).end(Step.VERIFY, after=30.0)
-    return story.act(Step.RESTORE, "llm-0/traffic/0:restore").close(Outcome.RECOVERED)
+    return story.act(Step.RESTORE, "haproxy-0:restore").close(Outcome.RECOVERED)
 
 
 STORIES = {

@@ -147,7 +147,7 @@ def test_follow_goes_on_until_it_is_closed(do: Run, place: str) -> None:
     story = until_decided(Story())
     incident = written(place, story)
     known = len(story.events)
-    story.act(Step.TERMINATE, "llm-0/group:terminate").close(Outcome.FAILED, "it did not come up")
+    story.act(Step.TERMINATE, "supervisor:terminate").close(Outcome.FAILED, "it did not come up")
 
     def runner() -> None:
         time.sleep(0.3)

@@ -157,7 +157,7 @@ def test_one_that_was_closed_before_and_is_opened_again_counts_what_comes(place:
         lease = journal.take_lease("llm-0", RUNNER, 60.0)
         assert lease is not None
         known = len(story.events)
-        story.runner().plan(Step.START).act(Step.START, "llm-0/group:start").close(Outcome.RECOVERED)
+        story.runner().plan(Step.START).act(Step.START, "supervisor:start").close(Outcome.RECOVERED)
         for event in story.events[known:]:
             journal.append(incident, lease, event)
     seen = exporter.look()

@@ -28,6 +28,8 @@ def render(incident: Account, *, now: float, lease: str | None = "") -> str:
     parts = [f"# {escaped(title_of(incident))}", f"**{escaped(told.state)}**"]
     if told.todo:
         parts.append("To do:\n\n" + "\n".join(f"{n}. {prose(line)}" for n, line in enumerate(told.todo, start=1)))
+    else:
+        parts.append("Nothing falls to an operator.")
     parts.append(f"Incident {_code(incident.id)}; times are UTC.")
     timeline = _timeline(incident, now)
     for chapter in chapters(incident, now):

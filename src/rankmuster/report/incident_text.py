@@ -21,8 +21,14 @@ from rankmuster.report.words import accused, class_name, clock, span, story
 NARROW = 72
 """Columns below which there is no room for words beside the columns."""
 
+AT_ROOM = 11
+NAME_AT = 17
+"""Column at which names begin."""
+
 NAME_ROOM = 13
 STATE_ROOM = 9
+WORDS_ROOM = 30
+"""Columns that words need beside the columns; else what took room stands among them."""
 
 MOST_LISTED = 40
 """Nodes, or paths of evidence, shown; JSON has all."""
@@ -81,30 +87,31 @@ def _head(paper: Paper, incident: Account, lease: str | None) -> None:
 
 def _row(paper: Paper, row: Row, start: float, room: int) -> None:
     at = since(start, row.at) if row.at is not None else ""
-    name = f"  {row.name}" if row.level else row.name
+    style = row.look.terminal
+    sign = (Text(f"{row.look.terminal_sign:>3}", style=style), 3)
     if paper.width < NARROW:
         facts = " ".join(part for part in (at, row.name, row.state, row.took) if part)
-        paper.item(row.look.terminal_sign, paper.text(facts), paper.text(row.words), style=row.look.terminal)
+        paper.item(row.look.terminal_sign, paper.text(facts), paper.text(row.words), style=style)
     elif row.level:
         # names of actions are longer than those of steps: they take the room of the columns beside them
-        facts = f"{row.state} {row.took}"
-        head: tuple[tuple[Text, int], ...] = (
-            (Text(f"{row.look.terminal_sign:>3}", style=row.look.terminal), 3),
-            (Text(""), 11),
-            (paper.text(f"- {row.name}"), max(len(row.name) + 2, NAME_ROOM)),
-        )
-        paper.entry(head, Text(" ").join([Text(facts, style=row.look.terminal), paper.text(row.words)]))
+        name = (paper.text(f"- {row.name}"), max(len(row.name) + 2, NAME_ROOM))
+        did = Text(f"{row.state} {row.took}{':' if row.words else ''}", style=style)
+        if paper.width - NAME_AT - name[1] < WORDS_ROOM:
+            paper.entry((sign, (Text(""), AT_ROOM)), Text(" ").join([name[0], did, paper.text(row.words)]))
+        else:
+            paper.entry((sign, (Text(""), AT_ROOM), name), Text(" ").join([did, paper.text(row.words)]))
     else:
-        head = (
-            (Text(f"{row.look.terminal_sign:>3}", style=row.look.terminal), 3),
-            (Text(f"{at:>11}"), 11),
-            (paper.text(name, "bold"), NAME_ROOM),
-            (Text(row.state, style=row.look.terminal), STATE_ROOM),
-            (Text(row.took), room),
-        )
-        paper.entry(head[: 5 if row.took else 4 if row.state else 3], paper.text(row.words))
+        columns = [sign, (Text(f"{at:>{AT_ROOM}}"), AT_ROOM), (paper.text(row.name, "bold"), NAME_ROOM)]
+        if row.state:
+            columns.append((Text(row.state, style=style), STATE_ROOM))
+        words = [row.words]
+        if row.took and paper.width - NAME_AT - NAME_ROOM - STATE_ROOM - room < WORDS_ROOM:
+            words = [f"{row.took};" if row.words else row.took, row.words]
+        elif row.took:
+            columns.append((Text(row.took), room))
+        paper.entry(columns, paper.text(" ".join(words)))
     for line in row.lines:
-        paper.line(paper.text("would:", "dim"), paper.text(line), indent=17 if paper.width >= NARROW else 4)
+        paper.line(paper.text("would:", "dim"), paper.text(line), indent=NAME_AT if paper.width >= NARROW else 4)
 
 
 def _nodes(paper: Paper, incident: Account) -> None:
