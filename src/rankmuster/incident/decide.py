@@ -26,12 +26,15 @@ UNDECIDED = (FaultClass.INCONCLUSIVE, FaultClass.BLIND)
 LOST = (Subkind.GPU_LOST, Subkind.HOST_LOST)
 """A device or host is gone for good: positive evidence about one node, whatever its class of nodes does."""
 
+WHEN_PEOPLE_SAY = "it is slow and serves: it is rebuilt when an operator approves, at a time that suits"
+
 MOVES = (Progress.ADVANCING, Progress.IDLE)
 
 STRENGTH = {None: 0, Confidence.POSSIBLE: 1, Confidence.LIKELY: 2, Confidence.CONFIRMED: 3}
 
-CLASS_WIDE = (FaultClass.PERFORMANCE_DEGRADATION, FaultClass.TRANSPORT_STALL)
-"""Faults that a change to a whole class of nodes (a driver, a fabric) makes look like a node's."""
+CLASS_WIDE = (FaultClass.PERFORMANCE_DEGRADATION,)
+"""Faults that a change to a whole class of nodes (a driver, a firmware) makes look like a node's. What has stopped is
+rebuilt all the same, in place: the breaker is what keeps many of them from it at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,8 +250,10 @@ def _rebuild(
         where = "the group is started elsewhere" if elsewhere else "the group is started in place"
         why = [*why, f"{', '.join(tested)} tested again; {where}"]
     profile = case.settings.incident_profile and case.verdict.class_ not in UNDECIDED
+    # Held, it takes no place of another rebuild while people are waited for; approved, it is decided once more.
+    held = WHEN_PEOPLE_SAY if case.slow and case.facts.approved is None else None
     return replace(
-        _made(case, Course.REBUILD, boundary, why),
+        _made(case, Course.REBUILD if held is None else Course.HOLD, boundary, why, held=held),
         fence=fence,
         retest=tested,
         elsewhere=elsewhere,

@@ -6,7 +6,8 @@ often share a host). Where the size of the fleet is not known, only numbers coun
 The breaker counts instances that are *newly* in trouble. One whose incident before was not solved (held, failed, given
 up) is in the same trouble still, so it neither opens the breaker nor keeps it open. While it is open nothing is rebuilt
 and nobody fenced. After a quiet time it lets one rebuild through at a time; once one of them has served again it is
-closed, and a new one in trouble meanwhile begins the quiet time anew.
+closed. Quiet are `breaker_quiet_seconds` in which fewer instances got into trouble than open it: in a large fleet some
+instance always does, and a breaker that waits for none at all stays open for hours (`simulate`).
 """
 
 from __future__ import annotations
@@ -82,21 +83,20 @@ def breaker_view(view: FleetView, limits: Limits, now: float) -> BreakerView:
     breaker = view.breaker
     if breaker is None or breaker.closed_at is not None:
         return BreakerView(BreakerState.CLOSED)
-    newest = max((one.opened_at for one in _new_since(view, breaker.opened_at)), default=breaker.opened_at)
-    quiet_from = max(newest, breaker.opened_at)
+    times = sorted(one.opened_at for one in _new_since(view, breaker.opened_at))
+    most = breaker_at(limits) - 1
+    quiet_from = max(breaker.opened_at, times[-most - 1] if len(times) > most else 0.0)
     half_open = quiet_from + limits.breaker_quiet_seconds
     told = f"the circuit breaker is open since {now - breaker.opened_at:.0f} s ({breaker.why})"
     if now < half_open:
         why = (
-            f"{told}; the last instance got into trouble {now - quiet_from:.0f} s ago, "
-            f"after {limits.breaker_quiet_seconds:g} s without a new one it tries one rebuild"
+            f"{told}; it tries one rebuild once fewer than {most + 1} instances got into trouble within "
+            f"{limits.breaker_quiet_seconds:g} s, in {half_open - now:.0f} s if no more do"
         )
         return BreakerView(BreakerState.OPEN, why, half_open)
     if _proven(view, half_open):
         return BreakerView(BreakerState.PROVEN, f"{told}; a rebuild since has served again")
-    return BreakerView(
-        BreakerState.HALF_OPEN, f"{told}; no new instance in trouble, so one rebuild at a time", half_open
-    )
+    return BreakerView(BreakerState.HALF_OPEN, f"{told}; it is quiet again, so one rebuild at a time", half_open)
 
 
 def too_many(view: FleetView, limits: Limits, now: float) -> str | None:

@@ -1,7 +1,11 @@
-"""Which nodes transport stalls have suspected lately: one look cannot tell which end of a path it is, two can."""
+"""Which nodes transport stalls have suspected lately: one look cannot tell which end of a path it is, two can.
+
+An incident that limits held was one of many at once: that is the fabric, and says nothing of its nodes.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from datetime import datetime, timezone
 
 from rankmuster.incident.journal import Journal
@@ -24,14 +28,20 @@ def suspected_before(journal: Journal, incident: str, now: float, again_seconds:
             break
         if head.id == incident or head.class_ is not FaultClass.TRANSPORT_STALL:
             continue
-        decided = [event for event in journal.events(head.id) if event.kind is EventKind.DECIDED]
-        for event in reversed(decided):
-            try:
-                decision = from_plain(Decision, dict(event.data), BOUNDS)
-            except NotPlain:
-                continue
-            day = datetime.fromtimestamp(head.opened_at, timezone.utc)
-            for node in decision.suspects:
-                found.setdefault(node, f"incident {head.id}, {day:%Y-%m-%d %H:%M} UTC")
-            break
+        day = datetime.fromtimestamp(head.opened_at, timezone.utc)
+        decisions = _decisions(journal, head.id)
+        if not decisions or any(one.waits_for_limits for one in decisions):
+            continue
+        for node in decisions[-1].suspects:
+            found.setdefault(node, f"incident {head.id}, {day:%Y-%m-%d %H:%M} UTC")
+    return found
+
+
+def _decisions(journal: Journal, incident: str) -> list[Decision]:
+    """Those that can be read, oldest first."""
+    found = []
+    for event in journal.events(incident):
+        if event.kind is EventKind.DECIDED:
+            with contextlib.suppress(NotPlain):
+                found.append(from_plain(Decision, dict(event.data), BOUNDS))
     return found

@@ -11,7 +11,8 @@ from dataclasses import replace
 from rankmuster.incident.journal import Journal
 from rankmuster.incident.judge_limits import BreakerState, allow_anyway, breaker_view, horizon, judge
 from rankmuster.incident.limits import Limits
-from rankmuster.model.incident import Course, Decision, FleetView, Lease, Permit, UseKind
+from rankmuster.incident.machine.state import Incident
+from rankmuster.model.incident import Course, Decision, FleetView, Lease, Permit, Step, UseKind
 
 BY_ITSELF = "the limits"
 """Who closes a breaker that has proven to be needless."""
@@ -58,6 +59,18 @@ def allowed_now(journal: Journal, incident: str, lease: Lease, instance: str, li
     """
     close_if_proven(journal, limits, now)
     return _ask(journal, incident, lease, (UseKind.REBUILD, instance), limits, now, approved=False)
+
+
+def give_back_unused(journal: Journal, incident: Incident, now: float) -> tuple[str, ...]:
+    """For an incident that closes: ends the fences that were allowed and never made (nobody approved them, the deadline
+    came first), since they would count for ever. Gives their nodes."""
+    asked = {one.subject for one in journal.uses(incident.id) if one.kind is UseKind.FENCE and one.ended_at is None}
+    acted = any(one.acted for step in (Step.FENCE, Step.SETTLE) for one in incident.ran(step))
+    if acted or not asked:
+        return ()
+    for node in sorted(asked):
+        journal.end_use(incident.id, UseKind.FENCE, node, now)
+    return tuple(sorted(asked))
 
 
 def close_if_proven(journal: Journal, limits: Limits, now: float) -> bool:

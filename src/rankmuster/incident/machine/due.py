@@ -11,6 +11,7 @@ from rankmuster.incident.machine.due_after import after_abort, after_deadline, a
 from rankmuster.incident.machine.due_kinds import Abandon, Begin, Close, Due, Finish, PassDeadline, Skip
 from rankmuster.incident.machine.legal import blocked_by
 from rankmuster.incident.machine.state import PEOPLE, Incident, StepState
+from rankmuster.model.fault import Progress
 from rankmuster.model.incident import Course, Ending, OpenedBy, Step
 
 __all__ = ["Abandon", "Begin", "Close", "Due", "Finish", "PassDeadline", "Skip", "due", "total_deadline_at", "wake_at"]
@@ -104,7 +105,8 @@ def _by_what_was_said(incident: Incident, state: StepState) -> Due | None:
         return Finish(
             step, Ending.DONE, f"approved by {by.by or 'somebody'}{named}" + (f": {by.note}" if by.note else "")
         )
-    if step in PEOPLE and incident.opening.by is OpenedBy.SLOW and incident.course is not Course.HOLD:
+    decided = None if incident.decision is None else incident.decision.progress
+    if step in PEOPLE and incident.opening.by is OpenedBy.SLOW and decided is not Progress.STOPPED:
         if incident.stands_still and not incident.group_touched:
             return Finish(
                 step, Ending.FAILED, f"progress is {progress} by now: that is another runbook, a new incident"

@@ -1,0 +1,1 @@
+"""A fleet's incidents in simulated time: the machine, decisions, limits and the journal, without threads or a world."""
