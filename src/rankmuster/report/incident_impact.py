@@ -79,6 +79,8 @@ def saved(incident: Account) -> tuple[Saved, ...]:
     for stage in incident.stages:
         for data in (*(did.data for did in stage.actions), stage.data):
             digest = next((str(data[key]) for key in DIGESTS if isinstance(data.get(key), str)), "")
+            if digest and ":" not in digest:
+                digest = f"sha256:{digest}"  # of the bundle's manifest, which has those of its files
             for key in ("bundle", "verdict"):
                 for path in strings(data.get(key)):
                     found[path] = found.get(path) or (digest if key == "bundle" else "")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rankmuster.model.incident import Ending, Event, EventKind
+from rankmuster.model.incident import Ending, Event, EventKind, Step
 from rankmuster.report.incident_account import Account, Did, Stage, number
 from rankmuster.report.incident_standing import opened_words
 from rankmuster.report.incident_words import (
@@ -139,6 +139,7 @@ def _decided(incident: Account, event: Event) -> str:
         words += f" (the table says {decision.table.value})"
     if decision.fence:
         words += f"; fence {plain(', '.join(decision.fence), 200)}"
-    if decision.why:
+    stage = incident.of(Step.DECIDE)
+    if decision.why and not (stage is not None and decision.why[-1] in stage.note):  # the step says it already
         words += f"; since {plain('; '.join(decision.why), MOST_NOTE)}"
     return words
