@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rankmuster.adapters.deny_file import DenyFile
 from rankmuster.adapters.slurm_drain import SlurmDrain
 from rankmuster.adapters.slurm_node import read_node
 from rankmuster.collect.deadline import Deadline
@@ -207,3 +208,20 @@ def test_what_would_be_run_is_said_word_for_word() -> None:
     line = drain.would("fence", "n1", INCIDENT, "path_lost")[0]
     assert line.startswith(f"/opt/slurm/bin/scontrol update NodeName=n1 State=DRAIN 'Reason=rankmuster:{INCIDENT}:path")
     assert "State=UNDRAIN" in drain.would("lift", "n1", INCIDENT)[0]
+
+
+@real
+def test_srun_reads_a_deny_file_and_the_documented_line_reads_an_empty_one(slurm: Cluster, tmp_path: Path) -> None:
+    path = tmp_path / "deny"
+    path.write_text("# people\n")
+    deny = DenyFile(path)
+
+    def placed(exclude: str) -> str:
+        line = f"srun --exclude={exclude} printenv SLURMD_NODENAME"
+        return subprocess.run(["sh", "-c", line], env=slurm.environment, capture_output=True, text=True).stdout.strip()
+
+    listed = f"""\"$(sed 's/#.*//' {path} | xargs | tr ' ' ,)\""""
+    assert placed(str(path)) == ""  # srun fails where no node is named
+    assert placed(listed) in ("n1", "n2")
+    assert deny.fence("n1", INCIDENT, "path_lost, n2", soon()).ending is Ending.DONE
+    assert placed(str(path)) == placed(listed) == "n2"
