@@ -24,7 +24,7 @@ def _outcome(incident: Incident) -> tuple[Outcome, str]:
         if approve is not None and approve.ending is Ending.FAILED:
             return Outcome.FAILED, approve.note
         return Outcome.HELD, "nobody approved in time" + _held(incident)
-    failed = next((one for one in incident.steps if one.planned.needed and one.ended and not one.well), None)
+    failed = next((one for one in incident.steps if _failed(incident, one)), None)
     if failed is not None:
         said = f": {failed.note}" if failed.note else ""
         ending = failed.ending.value if failed.ending is not None else ""
@@ -45,6 +45,14 @@ def _outcome(incident: Incident) -> tuple[Outcome, str]:
     if incident.course is Course.RESTORE and not incident.group_touched:
         return Outcome.RESTORED, "nothing had to be rebuilt"
     return Outcome.RECOVERED, "it serves again" if incident.course is not Course.SHED else "it has recovered"
+
+
+def _failed(incident: Incident, state: StepState) -> bool:
+    """A needed step that did not end well. One whose node could not be freed was made good by a start elsewhere."""
+    if not state.planned.needed or not state.ended or state.well:
+        return False
+    start = incident.step(Step.START)
+    return not (state.step is Step.TERMINATE and incident.stuck and start is not None and start.begun > state.over)
 
 
 def _held(incident: Incident) -> str:

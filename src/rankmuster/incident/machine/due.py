@@ -105,14 +105,13 @@ def _by_what_was_said(incident: Incident, state: StepState) -> Due | None:
         return Finish(
             step, Ending.DONE, f"approved by {by.by or 'somebody'}{named}" + (f": {by.note}" if by.note else "")
         )
-    decided = None if incident.decision is None else incident.decision.progress
-    if step in PEOPLE and incident.opening.by is OpenedBy.SLOW and decided is not Progress.STOPPED:
-        if incident.stands_still and not incident.group_touched:
-            return Finish(
-                step, Ending.FAILED, f"progress is {progress} by now: that is another runbook, a new incident"
-            )
-        if step is Step.RECOVER and incident.moves:
-            return Finish(step, Ending.DONE, f"it has recovered: progress is {progress}")
+    if step is Step.RECOVER and incident.moves:
+        return Finish(step, Ending.DONE, f"it has recovered: progress is {progress}")
+    was_slow = incident.opening.by is OpenedBy.SLOW and (
+        incident.decision is None or incident.decision.progress is not Progress.STOPPED
+    )
+    if step in PEOPLE and was_slow and incident.stands_still and not incident.group_touched:
+        return Finish(step, Ending.FAILED, f"progress is {progress} by now: that is another runbook, a new incident")
     return None
 
 
