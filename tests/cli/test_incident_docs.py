@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.main import get_command
 
 from incident_story import ID, recovered
+from rankmuster.cli.main import whole_app
 from rankmuster.incident import config as settings
 from rankmuster.incident.budget import CRITICAL, DEFAULT_SECONDS, Budget
 from rankmuster.incident.config_read import APPROVABLE, ROLES, read
@@ -74,6 +76,16 @@ def test_every_key_of_every_actuator_is_shown(kind: Any) -> None:
     shown = set().union(*(set(part) for part in parts))
     assert {field.name for field in fields(kind)} - shown <= {"header_file"}, name
     assert "header_file" in PAGE
+
+
+@pytest.mark.parametrize("line", re.findall(r"^rankmuster ([^#\n]+)", PAGE, re.MULTILINE))
+def test_commands_shown_are_the_programs(line: str) -> None:
+    words = line.partition(" -- ")[0].split()
+    command: Any = get_command(whole_app())
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    assert {word for word in words if word.startswith("--")} <= known
 
 
 def test_every_key_of_an_instance_and_of_a_row_is_shown() -> None:
