@@ -40,7 +40,7 @@ def tools_of(config: IncidentConfig, instance: str, environ: Mapping[str, str] |
     environ = os.environ if environ is None else environ
     try:
         return Tools(
-            traffic=tuple(_traffic(kind, f"{kind.kind}-{number}") for number, kind in enumerate(one.traffic)),
+            traffic=tuple(_traffic(kind, instance, f"{kind.kind}-{number}") for number, kind in enumerate(one.traffic)),
             group=None if one.group is None else _group(one.group, config, instance, environ),
             nodes=tuple(_node(kind, f"{kind.kind}-{number}") for number, kind in enumerate(one.node)),
             retest=None if one.retest is None else _retest(one.retest, folder_of(config, environ)),
@@ -52,7 +52,7 @@ def tools_of(config: IncidentConfig, instance: str, environ: Mapping[str, str] |
         raise ConfigRefused(f"instances.{instance}: {error}") from error
 
 
-def _traffic(kind: TrafficKind, name: str) -> Traffic:
+def _traffic(kind: TrafficKind, instance: str, name: str) -> Traffic:
     if isinstance(kind, HaproxyTraffic):
         from rankmuster.adapters.haproxy import Haproxy
 
@@ -67,7 +67,7 @@ def _traffic(kind: TrafficKind, name: str) -> Traffic:
         return vllm_router(name, kind.url, kind.worker, kind.header_file)
     from rankmuster.adapters.webhook_traffic import WebhookTraffic
 
-    return WebhookTraffic(name, kind.url, look_url=kind.look_url, header_file=kind.header_file)
+    return WebhookTraffic(name, kind.url, kind.look_url, kind.header_file, instance=instance)
 
 
 def _group(kind: GroupKind, config: IncidentConfig, instance: str, environ: Mapping[str, str]) -> Group:
@@ -121,13 +121,6 @@ def _evidence(kind: CollectEvidence, metrics_url: str | None) -> Evidence:
 
 
 def _probe(kind: HttpProbe) -> Probe:
-    from rankmuster.adapters.probe_http import ProbeHttp
+    from rankmuster.adapters.probe_http import HttpProbe as AskedHttp
 
-    return ProbeHttp(
-        "probe",
-        kind.url,
-        body=kind.body,
-        expect=kind.expect,
-        header_file=kind.header_file,
-        seconds=kind.seconds,
-    )
+    return AskedHttp("probe", kind.url, kind.body, kind.expect, kind.header_file, kind.seconds)
