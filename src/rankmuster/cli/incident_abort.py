@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import time
 
-from rankmuster.cli.incident_named import IncidentName, OperatorName, Reason, chosen, operator
+from rankmuster.cli.incident_named import (
+    IncidentName,
+    OperatorName,
+    Reason,
+    chosen,
+    operator,
+    reason_of,
+    told,
+)
 from rankmuster.cli.incident_place import JournalPlace, opened
 from rankmuster.cli.options import Debug
-from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, ExitStatus
 
 
@@ -33,9 +40,9 @@ def abort(
             raise CommandError(f"the incident {head.id} is closed ({outcome}) already: there is nothing to abort")
         earlier = [event for event in store.events(head.id) if event.kind is EventKind.ABORTED]
         who = operator(by)
-        store.tell(head.id, Event(kind=EventKind.ABORTED, at=time.time(), note=reason, by=who))
+        store.tell(head.id, Event(kind=EventKind.ABORTED, at=time.time(), note=reason_of(reason), by=who))
     again = "; it was aborted before, and is not closed yet" if earlier else ""
-    say(f"aborted by {who}: nothing new is begun in incident {head.id} of {head.instance}{again}")
+    told(f"aborted by {who}: nothing new is begun in incident {head.id} of {head.instance}{again}")
     if head.lease is None:
-        say(f"nobody works on it now; a runner closes it: rankmuster incident resume {head.id}")
+        told(f"nobody works on it now; a runner closes it: rankmuster incident resume {head.id}")
     return ExitStatus.HEALTHY

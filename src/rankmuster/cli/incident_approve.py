@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankmuster.cli.incident_named import IncidentName, OperatorName, Reason, account_of, chosen, operator
+from rankmuster.cli.incident_named import (
+    IncidentName,
+    OperatorName,
+    Reason,
+    account_of,
+    chosen,
+    operator,
+    reason_of,
+    told,
+)
 from rankmuster.cli.incident_place import JournalPlace, opened
 from rankmuster.cli.options import Debug
-from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, ExitStatus
 
 if TYPE_CHECKING:
@@ -51,11 +59,11 @@ def approve(
         named = _boundary(found, boundary)
         data = {} if boundary is None else {"boundary": boundary.value}
         who = operator(by)
-        event = Event(kind=EventKind.APPROVED, at=time.time(), note=reason, by=who, data=data)
+        event = Event(kind=EventKind.APPROVED, at=time.time(), note=reason_of(reason), by=who, data=data)
         store.tell(head.id, event)
-    say(f"approved by {who}: incident {head.id} of {head.instance} goes on with boundary {named}")
+    told(f"approved by {who}: incident {head.id} of {head.instance} goes on with boundary {named}")
     if head.lease is None:
-        say(f"nobody works on it now; start a runner: rankmuster incident resume {head.id}")
+        told(f"nobody works on it now; start a runner: rankmuster incident resume {head.id}")
     return ExitStatus.HEALTHY
 
 
