@@ -192,6 +192,19 @@ def test_approve_is_written_with_who_and_why(do: Run, place: str) -> None:
     assert "approved already, by mia" in do("approve", incident)[2]
 
 
+def test_what_an_operator_says_is_kept_inert_and_within_a_size(do: Run, place: str) -> None:
+    incident = written(place, waiting())
+    said = "a\n\x07" + "b" * 90_000
+    _, _, err = do("approve", incident, "--boundary", "node", "--by", "\x1b[31mmia", "--reason", said)
+    assert "\x1b" not in err
+    event = events_of(place, incident)[-1]
+    assert event.by == "mia"
+    assert event.note.startswith("a \\x07bb")
+    assert len(event.note) < 1_100
+    assert do("abort", incident)[0] == 0
+    assert "@" in events_of(place, incident)[-1].by
+
+
 def test_approve_wants_a_boundary_where_none_follows(do: Run, place: str) -> None:
     held = replace(DECISION, course=Course.HOLD, boundary=Boundary.NONE, held="undecided", fence=(), retest=())
     incident = written(place, until_decided(Story(), held).begin(Step.APPROVE))

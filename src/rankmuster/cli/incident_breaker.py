@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rankmuster.cli.incident_list import Form, Format
-from rankmuster.cli.incident_named import OperatorName, Reason, operator
+from rankmuster.cli.incident_named import OperatorName, Reason, operator, reason_of
 from rankmuster.cli.incident_place import JournalPlace, missing, opened
 from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say, write_stdout
@@ -55,7 +55,7 @@ def breaker(
 
         now = time.time()
         if wish is BreakerWish.OPEN:
-            store.open_breaker(f"{reason.strip()} (opened by {who})", now)
+            store.open_breaker(f"{reason_of(reason)} (opened by {who})", now)
         elif wish is BreakerWish.CLOSE and not store.close_breaker(who, now):
             say("the circuit breaker was closed already")
         found = store.breaker()

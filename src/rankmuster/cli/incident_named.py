@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, doing
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from rankmuster.model.verdict import Verdict
     from rankmuster.report.incident_account import Account
     from rankmuster.store.journal import Journal
+
+MOST_NAME = 100
+MOST_REASON = 1_000
+"""Characters of what an operator says."""
 
 MOST_VERDICT = 64 << 20
 """Bytes of a verdict's file: one of thousands of ranks takes some MiB."""
@@ -99,8 +104,10 @@ def settings_of(path: Path | None) -> IncidentConfig:
 
 def operator(given: str) -> str:
     """Who an operator is: what was given, or the user at the host."""
+    from rankmuster.report.inert import plain
+
     if given.strip():
-        return given.strip()[:100]
+        return plain(given, MOST_NAME)
     import getpass
     import socket
 
@@ -108,4 +115,18 @@ def operator(given: str) -> str:
         user = getpass.getuser()
     except (OSError, KeyError, ImportError):  # a container's user has no name
         user = "somebody"
-    return f"{user}@{socket.gethostname()}"[:100]
+    return plain(f"{user}@{socket.gethostname()}", MOST_NAME)
+
+
+def reason_of(given: str) -> str:
+    """An operator's words as they are kept: on one line, within a size."""
+    from rankmuster.report.inert import plain
+
+    return plain(given, MOST_REASON)
+
+
+def told(text: str) -> None:
+    """One line to standard error, in which the name of an instance may be anything."""
+    from rankmuster.report.inert import plain
+
+    say(plain(text))

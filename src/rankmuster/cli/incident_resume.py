@@ -11,11 +11,12 @@ from rankmuster.cli.incident_named import (
     SettingsFile,
     chosen,
     operator,
+    reason_of,
     settings_of,
+    told,
 )
 from rankmuster.cli.incident_place import JournalPlace, opened, place
 from rankmuster.cli.options import Debug
-from rankmuster.cli.output import say
 from rankmuster.cli.status import CommandError, ExitStatus
 
 
@@ -51,17 +52,17 @@ def resume(
                     f"the incident {head.id} was closed as {outcome}: there is nothing to go on with; a new fault of "
                     f"{head.instance} is a new incident"
                 )
-            store.tell(head.id, Event(kind=EventKind.REOPENED, at=time.time(), note=reason, by=who))
-            say(f"incident {head.id} of {head.instance} is open again, by {who}")
+            store.tell(head.id, Event(kind=EventKind.REOPENED, at=time.time(), note=reason_of(reason), by=who))
+            told(f"incident {head.id} of {head.instance} is open again, by {who}")
         lease = head.lease
     if lease is not None:
-        say(f"{lease} works on it: rankmuster incident show {head.id} --follow")
+        told(f"{lease} works on it: rankmuster incident show {head.id} --follow")
         return ExitStatus.HEALTHY
     if config is not None:
         from rankmuster.cli.incident_run import resume_with
 
         return resume_with(config, place(journal), head.id)
-    say(
+    told(
         f"a runner is needed: `rankmuster incident serve` takes it where it follows {head.instance}; or give --config "
         "FILE, and its runbook is run here"
     )
