@@ -53,6 +53,14 @@ def within_limits(
     return replace(decision, fence=tuple(fenced), why=tuple(why))
 
 
+def count_resumed(journal: Journal, incident: Incident, lease: Lease, limits: Limits, now: float) -> None:
+    """For one that an operator has resumed and whose plan ends and starts a group without a second decision: the rebuild
+    is counted, and not judged."""
+    if incident.round > 1 and any(one.step is Step.TERMINATE for one in incident.waiting):
+        wanted = [(UseKind.REBUILD, incident.opening.instance)]
+        journal.reserve(incident.id, lease, wanted, allow_anyway, horizon(limits), now)
+
+
 def allowed_now(journal: Journal, incident: str, lease: Lease, instance: str, limits: Limits, now: float) -> Permit:
     """For a decision that waits for limits: whether its rebuild is allowed by now. If it is, that is noted, so the
     decision that is made again gets it: the runner writes APPROVED with data `by_limits` true, and DECIDE comes anew.

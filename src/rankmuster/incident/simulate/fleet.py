@@ -14,7 +14,6 @@ from random import Random
 
 from rankmuster.incident.budget import Budget
 from rankmuster.incident.decide import DecideSettings, Facts, decide
-from rankmuster.incident.judge_limits import allow_anyway, horizon
 from rankmuster.incident.machine.due import due, wake_at
 from rankmuster.incident.machine.due_kinds import Abandon, Begin, Close, Due, Finish, PassDeadline, Skip
 from rankmuster.incident.machine.fold import BOUNDS, advance, fold
@@ -23,7 +22,7 @@ from rankmuster.incident.machine.state import Incident
 from rankmuster.incident.memory_journal import MemoryJournal
 from rankmuster.incident.simulate.faults import Cause, Fault
 from rankmuster.incident.simulate.plan import SimPlan
-from rankmuster.incident.within_limits import allowed_now, give_back_unused, within_limits
+from rankmuster.incident.within_limits import allowed_now, count_resumed, give_back_unused, within_limits
 from rankmuster.model.fault import Progress
 from rankmuster.model.incident import Course, Decision, Ending, Event, EventKind, Lease, Opening, Outcome, Step, UseKind
 from rankmuster.model.plain_json import to_plain
@@ -166,9 +165,6 @@ class Fleet:
         self.journal.tell(name, Event(kind=EventKind.REOPENED, at=self.unix, by="operator"))
         again = Case(case.instance, fold(name, self.journal.events(name)), case.lease, case.fault)
         if again.incident.group_touched:
-            # What an operator resumes is counted and not judged; there is no second decision to ask limits for.
-            wanted = [(UseKind.REBUILD, case.instance.name)]
-            self.journal.reserve(name, case.lease, wanted, allow_anyway, horizon(self.plan.limits), self.unix)
             self._by_operator.add(case.instance.name)
         self._cases[case.instance.name] = again
         self._pump(again)
@@ -213,6 +209,7 @@ class Fleet:
                     case,
                     planned_event(plan, at=self.unix, by="simulation", budget=BUDGET, free_undecided=True),
                 )
+                count_resumed(self.journal, case.incident, case.lease, self.plan.limits, self.unix)
                 continue
             asked = due(case.incident, self.unix)
             if not asked:
