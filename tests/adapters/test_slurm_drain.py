@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from rankmuster.adapters.admit_retest import AdmitRetest
+from rankmuster.adapters.collect_evidence import CollectEvidence
 from rankmuster.adapters.deny_file import DenyFile
 from rankmuster.adapters.slurm_drain import SlurmDrain
 from rankmuster.adapters.slurm_node import read_node
 from rankmuster.collect.deadline import Deadline
-from rankmuster.model.incident import Ending, Fenced
-from slurm_cluster import Cluster, cluster, missing
+from rankmuster.model.incident import Ending, Fenced, RetestEnding
+from slurm_cluster import Cluster, cluster, eventually, missing
 
 real = pytest.mark.skipif(bool(missing()), reason=missing() or "there is one")
 
@@ -33,6 +35,7 @@ def drain(slurm: Cluster) -> Iterator[SlurmDrain]:
     for node in ("n1", "n2"):
         for state in ("UNDRAIN", "RESUME"):
             slurm.ask("scontrol", "update", f"NodeName={node}", f"State={state}")
+    eventually(lambda: slurm.ask("sinfo", "--noheader", "--format=%D %t").split() == ["2", "idle"], "idle nodes")
 
 
 def soon() -> Deadline:
@@ -225,3 +228,29 @@ def test_srun_reads_a_deny_file_and_the_documented_line_reads_an_empty_one(slurm
     assert placed(listed) in ("n1", "n2")
     assert deny.fence("n1", INCIDENT, "path_lost, n2", soon()).ending is Ending.DONE
     assert placed(str(path)) == placed(listed) == "n2"
+
+
+@real
+def test_srun_reaches_a_node_until_it_is_drained(
+    slurm: Cluster, drain: SlurmDrain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
+    hangs = ("/bin/sh", "-c", "sleep 60; :", "sh")
+    retest = AdmitRetest(tmp_path, reach=("srun", "-w", "{node}"), program=hangs)
+    assert drain.fence("n2", INCIDENT, "x", soon()).ending is Ending.DONE
+    idle, drained = retest.test(("n1", "n2"), None, "op", Deadline.after(9.0), short=True)
+    assert (idle.ending, drained.ending) == (RetestEnding.FAIL, RetestEnding.ERROR), (idle, drained)
+    assert "takes no work" in drained.note
+    slurm.ask("scancel", "--user=root")
+
+
+@real
+def test_a_bundle_comes_whole_through_srun(
+    slurm: Cluster, drain: SlurmDrain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
+    options = ("--look", "0.5", "--no-stacks", "--dumps", "never", "--ras-risk", "never")
+    evidence = CollectEvidence(reach=("srun", "-w", "{node}"), hosts=("n1",), options=options)
+    answer = evidence.collect("nobody-at-all", None, (), str(tmp_path / "e"), Deadline.after(25.0))
+    assert answer.data["bundle"] == str(tmp_path / "e" / "bundle"), answer
+    assert len(list((tmp_path / "e" / "bundle" / "nodes").iterdir())) == 2

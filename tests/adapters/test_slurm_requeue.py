@@ -108,6 +108,18 @@ def test_a_job_is_ended_whole_and_started_elsewhere(slurm: Cluster, submit: Subm
 
 
 @real
+def test_what_ignores_sigterm_is_gone_before_it_is_said_to_be(slurm: Cluster, submit: Submit, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    deaf = tmp_path / "deaf.sh"
+    deaf.write_text(f"trap '' TERM\necho $$ >> {pids}\nwhile :; do sleep 1; done\n")
+    job = submit(body=f"srun sh {deaf} &\nwait")
+    eventually(pids.exists, "the step")
+    answer = group(slurm, job).terminate(f"slurm-{job}.0", "op", soon())
+    assert answer.ending is Ending.DONE, answer
+    assert [pid for pid in pids.read_text().split() if Path(f"/proc/{pid}").exists()] == []
+
+
+@real
 def test_the_owner_s_own_exclusions_stay(slurm: Cluster, submit: Submit) -> None:
     job = submit("--exclude=n2")
     ours = group(slurm, job)
