@@ -54,8 +54,8 @@ def within_limits(
 
 
 def count_resumed(journal: Journal, incident: Incident, lease: Lease, limits: Limits, now: float) -> None:
-    """For one that an operator has resumed and whose plan ends and starts a group without a second decision: the rebuild
-    is counted, and not judged."""
+    """For one that an operator has resumed and whose plan rebuilds without a second decision: that is counted, and not
+    judged."""
     if incident.round > 1 and any(one.step is Step.TERMINATE for one in incident.waiting):
         wanted = [(UseKind.REBUILD, incident.opening.instance)]
         journal.reserve(incident.id, lease, wanted, allow_anyway, horizon(limits), now)
