@@ -31,11 +31,6 @@ class Impact:
         """From the fault until traffic was back."""
         return None if self.served_at is None else max(0.0, self.served_at - self.fault_at)
 
-    @property
-    def terminated_seconds(self) -> float | None:
-        """From the opening until the old group was gone."""
-        return None if self.terminated_at is None else max(0.0, self.terminated_at - self.detected_at)
-
 
 @dataclass(frozen=True, slots=True)
 class Saved:
