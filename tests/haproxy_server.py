@@ -19,7 +19,10 @@ from typing import Any
 
 import pytest
 
-needs_haproxy = pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is not installed")
+PROGRAM = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
+"""Users' PATHs often lack where Debian has it."""
+
+needs_haproxy = pytest.mark.skipif(PROGRAM is None, reason="haproxy is not installed")
 
 DEPLOYED = Path(__file__).parent.parent / "deploy" / "haproxy" / "rankmuster.cfg"
 
@@ -160,8 +163,9 @@ def haproxy(folder: Path, config: str, *, ready: str) -> Iterator[subprocess.Pop
     """Runs it with that configuration. `ready`: path of its runtime socket."""
     path = folder / f"{os.path.basename(ready)}.cfg"
     path.write_text(config)
+    assert PROGRAM is not None
     with (folder / "haproxy.log").open("ab") as log:
-        process = subprocess.Popen(["haproxy", "-db", "-f", str(path)], stdout=log, stderr=log)
+        process = subprocess.Popen([PROGRAM, "-db", "-f", str(path)], stdout=log, stderr=log)
     try:
         wait_until(lambda: process.poll() is not None or _listens(ready))
         assert process.poll() is None, (folder / "haproxy.log").read_text()
