@@ -12,7 +12,7 @@ import pytest
 from page_server import Answer, reply, serving
 from rankmuster.adapters.connect import NotConnected, connect
 from rankmuster.adapters.http_call import NotCalled, call, server_of
-from rankmuster.adapters.probe_http import ProbeHttp
+from rankmuster.adapters.probe_http import HttpProbe
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.incident import Ending
 
@@ -65,7 +65,7 @@ GOOD = reply('{"choices": [{"text": "ok"}]}')
 )
 def test_only_a_whole_good_answer_is_one(answer: Answer, ending: Ending, words: str) -> None:
     with serving(answer) as url:
-        probe = ProbeHttp("probe", f"{url}/v1/completions?key=s3cr3t", '{"prompt": "1"}', "choices", seconds=0.5)
+        probe = HttpProbe("probe", f"{url}/v1/completions?key=s3cr3t", '{"prompt": "1"}', "choices", seconds=0.5)
         told = probe.serves(None, Deadline.after(10.0))
     assert told.ending is ending, told
     assert words in told.note
@@ -78,8 +78,8 @@ def test_what_is_asked(tmp_path: Path) -> None:
     headers.write_text("Authorization: Bearer s3cr3t\n")
     requests: list[bytes] = []
     with serving(sends(GOOD), requests=requests) as url:
-        assert ProbeHttp("p", url, header_file=headers).serves("x", Deadline.after(5.0)).ending is Ending.DONE
-        assert ProbeHttp("p", url, "{}").serves("x", Deadline.after(5.0)).ending is Ending.DONE
+        assert HttpProbe("p", url, header_file=headers).serves("x", Deadline.after(5.0)).ending is Ending.DONE
+        assert HttpProbe("p", url, "{}").serves("x", Deadline.after(5.0)).ending is Ending.DONE
     assert requests[0].startswith(b"GET / HTTP/1.1\r\n")
     assert b"Authorization: Bearer s3cr3t" in requests[0]
     assert requests[1].startswith(b"POST / HTTP/1.1\r\n")
@@ -97,7 +97,7 @@ def test_what_is_asked(tmp_path: Path) -> None:
     ],
 )
 def test_an_address_that_cannot_be_used_is_told(url: str, words: str) -> None:
-    answer = ProbeHttp("p", url).serves(None, Deadline.after(5.0))
+    answer = HttpProbe("p", url).serves(None, Deadline.after(5.0))
     assert (answer.ending, words in answer.note) == (Ending.FAILED, True), answer
     assert "s3cr3t" not in answer.note
 

@@ -17,7 +17,7 @@ SHOWN = 200
 """Characters of an answer that are quoted."""
 
 
-class ProbeHttp:
+class HttpProbe:
     """A Probe. `body`: sent by POST as JSON; None: GET. `expect`: text that a good answer has in it."""
 
     def __init__(
