@@ -94,6 +94,12 @@ def collect(
             "--log-megabytes", metavar="MEGABYTES", min=1, max=1024, help="Of each log, its last so many megabytes."
         ),
     ] = LOG_BYTES >> 20,
+    left: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--left", metavar="PATH", help="A log, or a folder of logs, of processes that have ended; several times."
+        ),
+    ] = None,
     addresses: Annotated[
         AddressMode,
         typer.Option("--addresses", help="foreign: public ones get a pseudonym; all: every one; keep: none."),
@@ -135,6 +141,7 @@ def collect(
         max_log_bytes=log_megabytes << 20,
         metrics_url=metrics_url,
         addresses=addresses,
+        left=tuple(str(path.absolute()) for path in left or ()),
     )
     request = Request(output, deadline, tuple(pid or ()), instance, wishes, _seconds_since_start())
     _step_back()

@@ -7,6 +7,7 @@ from rankmuster.collect.flight.debug_server import DebugServer
 from rankmuster.collect.flight.files import DumpFiles
 from rankmuster.collect.logs.engine_pages import EnginePages
 from rankmuster.collect.logs.framework_logs import FrameworkLogs
+from rankmuster.collect.logs.left_given import LeftGiven
 from rankmuster.collect.logs.nccl_logs import NcclLogs
 from rankmuster.collect.node.gpus import Gpus
 from rankmuster.collect.node.kernel import Kernel
@@ -29,6 +30,7 @@ def tasks(store: Store) -> tuple[Task, ...]:
         Task(Network()),
         Task(NcclLogs()),
         Task(FrameworkLogs()),
+        Task(LeftGiven()),
         Task(Assess(store)),
         Task(DebugServer()),
         Task(RasCollector()),

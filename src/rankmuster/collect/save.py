@@ -20,6 +20,7 @@ from rankmuster.collect.find.again import GONE, look_again
 from rankmuster.collect.find.endpoints import own_addresses
 from rankmuster.collect.find.facts import instance_facts
 from rankmuster.collect.find.search import Request as Wanted
+from rankmuster.collect.logs.left_given import NAME as LEFT
 from rankmuster.collect.look_for import Ambiguous, look_for
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Ending, Report
@@ -130,7 +131,7 @@ def save(
     pieces = store.close()
     # What came between a collector's report and the close is kept, so it is told as well.
     reports = tuple(replace(r, files=tuple(p.path for p in pieces if p.collector == r.name)) for r in reports)
-    of_instance = target is not None and any(piece.collector not in OF_NODE for piece in pieces)
+    of_instance = any(piece.collector not in OF_NODE for piece in pieces if target or piece.collector == LEFT)
     useful = any(report.files for report in reports)
     seconds = clock() - begun
     if not useful:

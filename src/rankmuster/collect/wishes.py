@@ -53,7 +53,8 @@ class Wishes:
 
     `look_seconds`: time between two looks at counters and pages. `ras_gap_seconds`: time between two RAS polls.
     `stop_confirmed`: the caller knows already that the instance has stopped (the watcher, a person).
-    `max_log_bytes`: of each log, at most its last so many bytes.
+    `max_log_bytes`: of each log, at most its last so many bytes. `left`: logs of processes that have ended, files or
+    folders on this host.
     """
 
     ras_risk: RasRisk = RasRisk.AFTER_STOP_CONFIRMED
@@ -66,3 +67,4 @@ class Wishes:
     max_log_bytes: int = LOG_BYTES
     metrics_url: str | None = None
     addresses: AddressMode = AddressMode.FOREIGN
+    left: tuple[str, ...] = ()

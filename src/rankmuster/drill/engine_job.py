@@ -8,8 +8,10 @@ from pathlib import Path
 
 from rankmuster.drill import engine_front
 from rankmuster.drill.engine_line import LINE_FD, pair
+from rankmuster.drill.engine_report import Failed, failure_table
 from rankmuster.drill.front import Front
 from rankmuster.drill.job import LAUNCHER_LOG, WORKER, DrillJob
+from rankmuster.drill.launch import End
 from rankmuster.drill.plan import LOGS, JobPlan
 
 
@@ -27,6 +29,7 @@ class EngineJob(DrillJob):
     ) -> None:
         super().__init__(plan, environment, folder, worker=worker, port=port)
         self._ends: tuple[socket.socket, ...] = ()
+        self._stopping = False
 
     def start(self) -> None:
         """Starts every process; raises OSError when one cannot be started."""
@@ -36,6 +39,21 @@ class EngineJob(DrillJob):
         finally:
             for end in self._ends:  # theirs alone from now on, so that each sees the other's end
                 end.close()
+
+    def stop(self) -> None:
+        """As of every job. What ends from now on is ended by this launcher, and its log does not call that a failure:
+        who failed first could not be told there."""
+        if not self._stopping and self.exits:
+            pids = self.pids
+            failed = [Failed(rank, pids[rank], end.code, end.at) for rank, end in self.exits.items()]
+            with (self.folder / LOGS / LAUNCHER_LOG).open("a") as log:
+                log.write(failure_table(failed, socket.gethostname().split(".")[0]))
+        self._stopping = True
+        super().stop()
+
+    def _ended(self, rank: int, pid: int, end: End) -> None:
+        if not self._stopping:
+            super()._ended(rank, pid, end)
 
     @property
     def broken(self) -> int | None:
