@@ -1,0 +1,99 @@
+"""Limits, as one runbook meets them: asked when it decides, asked again while only they are in the way.
+
+Only what is really done is counted: of an actuator that observes nothing is used up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from rankmuster.incident.config import IncidentConfig
+from rankmuster.incident.journal import Journal
+from rankmuster.incident.judge_limits import horizon, judge
+from rankmuster.incident.record import Record
+from rankmuster.incident.tools import ToolRole, Tools
+from rankmuster.incident.within_limits import allowed_now, within_limits
+from rankmuster.model.incident import Decision, EventKind, FleetView, Permit, Step, UseKind
+
+AGAIN_SECONDS = 5.0
+"""Between two questions whether limits allow by now what they have refused."""
+
+BY_LIMITS = "by_limits"
+"""Key of an APPROVED event's data: no operator, limits allow it now."""
+
+
+class Permits:
+    """Of one incident. Raises what `Record` raises."""
+
+    def __init__(
+        self, journal: Journal, record: Record, config: IncidentConfig, tools: Tools, unix_now: Callable[[], float]
+    ) -> None:
+        self._journal, self._record = journal, record
+        self._config, self._tools, self._unix_now = config, tools, unix_now
+        self._asked_at = float("-inf")
+
+    def within(self, decision: Decision) -> Decision:
+        """What limits leave of it. An operator's word stands above them, and is counted."""
+        if not self._tools.acts(ToolRole.GROUP) or self._tools.group is None:
+            return decision
+        fences = self._tools.acts(ToolRole.NODE) and bool(self._tools.nodes)
+        asked = decision if fences else replace(decision, fence=())
+        incident = self._record.incident
+        approval = incident.approval
+        found: Decision = self._record.asked(
+            lambda: within_limits(
+                self._journal,
+                incident.id,
+                self._record.lease,
+                asked,
+                incident.opening.instance,
+                self._config.limits,
+                self._unix_now(),
+                approved=approval is not None and not approval.by_limits,
+            )
+        )
+        return found if fences else replace(found, fence=decision.fence)
+
+    def while_waiting(self) -> None:
+        """Asks again, now and then, where an approval is waited for only because of limits."""
+        incident, now = self._record.incident, self._unix_now()
+        approve, decision = incident.step(Step.APPROVE), incident.decision
+        waits = approve is not None and approve.running and incident.approval is None
+        if not waits or decision is None or not decision.waits_for_limits or now - self._asked_at < AGAIN_SECONDS:
+            return
+        first, self._asked_at = self._asked_at == float("-inf"), now
+        if first:
+            return
+        permit = self._record.asked(
+            lambda: allowed_now(
+                self._journal,
+                incident.id,
+                self._record.lease,
+                incident.opening.instance,
+                self._config.limits,
+                now,
+            )
+        )
+        if permit.allowed:
+            self._record.write(EventKind.APPROVED, note=f"limits allow it now: {permit.why}", data={BY_LIMITS: True})
+
+    def fence_more(self, nodes: Sequence[str]) -> str | None:
+        """Why these may not be fenced besides; None where they may, or where nothing acts on nodes."""
+        if not self._tools.nodes or not self._tools.acts(ToolRole.NODE):
+            return None
+        incident, now, limits = self._record.incident.id, self._unix_now(), self._config.limits
+        wanted = [(UseKind.FENCE, node) for node in nodes]
+
+        def judged(view: FleetView) -> Permit:
+            return judge(view, wanted, limits, now, incident)
+
+        permit = self._record.asked(
+            lambda: self._journal.reserve(incident, self._record.lease, wanted, judged, horizon(limits), now)
+        )
+        return None if permit.allowed else permit.why
+
+    def lifted(self, node: str) -> None:
+        """A fence is over."""
+        incident, now = self._record.incident.id, self._unix_now()
+        self._record.asked(lambda: self._journal.end_use(incident, UseKind.FENCE, node, now))

@@ -1,0 +1,133 @@
+"""DECIDE: what follows from the verdict, and the plan for it; both on disk before the step ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rankmuster.incident.decide import Facts, decide, settings_of
+from rankmuster.incident.machine.plan import plan_after, planned_event
+from rankmuster.incident.steps import group as groups
+from rankmuster.incident.steps.scene import Ended, Scene
+from rankmuster.incident.tools import Tools
+from rankmuster.model.incident import Decision, Ending, EventKind, GroupLook, GroupState, Step
+from rankmuster.model.plain_json import Bounds, NotPlain, to_plain
+from rankmuster.model.verdict import Verdict
+from rankmuster.model.verdict_json import verdict_from_plain
+
+MOST_BYTES = 64 << 20
+"""Of a verdict's file: one of 4,096 ranks takes a few MiB."""
+
+LOOK_SECONDS = 1.0
+
+BOUNDS = Bounds(text=4_000, members=10_000)
+
+
+class NoVerdict(Exception):
+    """It cannot be used; the message says why."""
+
+
+def run(scene: Scene) -> Ended:
+    """Data: `course`, `boundary`."""
+    try:
+        verdict = the_verdict(scene)
+    except NoVerdict as error:
+        scene.note(f"decided without a verdict: {error}")
+        verdict = None
+    facts, notes = facts_now(scene, verdict)
+    for note in notes:
+        scene.note(note)
+    decision = decide(verdict, scene.opening, facts, settings_of(scene.config))
+    decision = scene.setting.permits.within(decision)
+    scene.record.write(
+        EventKind.DECIDED, step=scene.step, data=to_plain(decision, BOUNDS), within=scene.acting.number,
+        note=decision.held or (decision.why[-1] if decision.why else ""),
+    )  # fmt: skip
+    elsewhere = can_elsewhere(scene.tools)
+    plan = plan_after(
+        decision, scene.record.incident, scene.setting.budget, scene.config.approve, can_elsewhere=elsewhere
+    )
+    event = planned_event(plan, at=0.0, by="", budget=scene.setting.budget, can_elsewhere=elsewhere)
+    scene.record.write(EventKind.PLANNED, step=scene.step, note=event.note, data=event.data, within=scene.acting.number)
+    return Ended(Ending.DONE, words(decision), {"course": decision.course.value, "boundary": decision.boundary.value})
+
+
+def words(decision: Decision) -> str:
+    """The decision in a sentence."""
+    why = decision.held or "; ".join(decision.why)
+    return f"{decision.course.value} ({decision.boundary.value}): {why}"
+
+
+def can_elsewhere(tools: Tools) -> bool:
+    return tools.group is not None and tools.group.elsewhere
+
+
+def the_verdict(scene: Scene) -> Verdict:
+    """That of the opening, or of the diagnosis. Raises NoVerdict."""
+    given: Mapping[str, Any] | None = scene.opening.verdict
+    if given is None:
+        path = scene.past.text(Step.DIAGNOSE, "verdict")
+        if path is None:
+            ended = scene.past.ended(Step.DIAGNOSE)
+            raise NoVerdict(ended.note if ended is not None and ended.note else "there was no diagnosis")
+        given = _read(Path(path))
+    try:
+        verdict = verdict_from_plain(dict(given))
+    except (NotPlain, ValueError) as error:
+        raise NoVerdict(f"it is no verdict: {error}") from error
+    meant = {scene.opening.incarnation, scene.past.bound}
+    of_another = verdict.incarnation is not None and None not in meant and verdict.incarnation not in meant
+    if of_another and scene.opening.verdict is not None:
+        raise NoVerdict(
+            f"it is about incarnation {verdict.incarnation}, the incident about {scene.opening.incarnation}"
+        )
+    return verdict
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+        if len(raw) > MOST_BYTES:
+            raise NoVerdict(f"{path} is larger than {MOST_BYTES} bytes")
+        found = json.loads(raw)
+    except OSError as error:
+        raise NoVerdict(f"{path} cannot be read ({error.strerror or error})") from error
+    except (ValueError, RecursionError) as error:
+        raise NoVerdict(f"{path} is no JSON") from error
+    if not isinstance(found, dict):
+        raise NoVerdict(f"{path} holds a {type(found).__name__}")
+    return found
+
+
+def facts_now(scene: Scene, verdict: Verdict | None) -> tuple[Facts, tuple[str, ...]]:
+    """What does not change, with what is seen now."""
+    incident = scene.record.incident
+    known, notes = scene.setting.facts(incident.id, verdict)
+    look = _look(scene)
+    hosts = dict(known.rank_hosts)
+    if look is not None and len(look.hosts) == 1 and verdict is not None:
+        hosts = {**{one.rank: look.hosts[0] for one in verdict.suspects if one.rank is not None}, **hosts}
+    seen = scene.seen()
+    progress = seen.progress if seen is not None else (incident.progress if incident.progress_seen else None)
+    by = incident.approval.by if incident.approval is not None else ""
+    facts = replace(
+        known,
+        rank_hosts=hosts,
+        progress=progress,
+        elsewhere=can_elsewhere(scene.tools),
+        group_ended=look is not None and look.state is GroupState.ENDED,
+        approved=incident.approved_boundary,
+        approved_by=by,
+    )
+    return facts, notes
+
+
+def _look(scene: Scene) -> GroupLook | None:
+    if scene.tools.group is None:
+        return None
+    deadline = scene.deadline.within(LOOK_SECONDS)
+    return groups.look_at(scene.tools.group, deadline, lambda: scene.acting.given_up)

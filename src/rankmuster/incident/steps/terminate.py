@@ -1,0 +1,54 @@
+"""TERMINATE: the whole process group of the incarnation that the incident is about, and no other."""
+
+from __future__ import annotations
+
+from rankmuster.collect.deadline import Deadline
+from rankmuster.incident.act import Action, Sight
+from rankmuster.incident.actuators import Group, Verb
+from rankmuster.incident.steps import group as groups
+from rankmuster.incident.steps.scene import Ended, Scene
+from rankmuster.incident.tools import ToolRole
+from rankmuster.model.incident import Ending, Step
+
+LOOK_SECONDS = 2.0
+"""Of the look before it."""
+
+
+def run(scene: Scene) -> Ended:
+    """Data: `incarnation`, of what was ended; `node`, `pids` where a process could not be killed."""
+    group = scene.tools.group
+    if group is None:
+        return Ended(Ending.OBSERVED, groups.NO_GROUP)
+    incarnation = meant(scene, group)
+    answer = scene.acting.act(terminating(scene, group, incarnation), scene.deadline)
+    return Ended(answer.ending, answer.note, {"incarnation": incarnation, **answer.data})
+
+
+def meant(scene: Scene, group: Group) -> str | None:
+    """The incarnation that has to go: the incident's, or what it started itself and what never served."""
+    if not scene.record.incident.started_unverified:
+        return scene.past.bound or scene.opening.incarnation
+    started = scene.past.text(Step.START, "incarnation")
+    if started is not None:
+        return started
+    # its start was never answered: what runs, and is not what was there before, can only be of that start
+    look = groups.look_at(group, scene.deadline.within(LOOK_SECONDS), lambda: scene.acting.given_up)
+    ours = (scene.past.bound, scene.opening.incarnation)
+    return look.incarnation if look.incarnation not in ours else scene.past.bound or scene.opening.incarnation
+
+
+def terminating(scene: Scene, group: Group, incarnation: str | None, name: str = Verb.TERMINATE.value) -> Action:
+    def look(deadline: Deadline) -> Sight:
+        return groups.is_gone(group.look(deadline), incarnation)
+
+    return Action(
+        name=f"{group.name}:{name}",
+        slot=group.name,
+        call=lambda deadline, operation: group.terminate(incarnation, operation, deadline),
+        would=lambda: group.would(Verb.TERMINATE, incarnation=incarnation),
+        look=look,
+        enabled=scene.enabled(ToolRole.GROUP),
+        # bound to its incarnation it ends nothing else, however often it is asked
+        safe=incarnation is not None,
+        incarnation=incarnation,
+    )

@@ -1,0 +1,16 @@
+"""How an incarnation is to be started. Pure."""
+
+from __future__ import annotations
+
+from rankmuster.incident.config import IncidentConfig
+from rankmuster.incident.machine.state import Incident
+from rankmuster.model.incident import StartWish
+
+
+def start_wish(config: IncidentConfig, incident: Incident) -> StartWish:
+    """One incarnation with the incident logging profile where that was decided; the next one is steady again."""
+    decision = incident.decision
+    suspect = None
+    if decision is not None and decision.incident_profile and config.incident_profile:
+        suspect = decision.subclass.value if decision.subclass is not None else decision.class_.value
+    return StartWish(avoid=incident.avoid, suspect=suspect)
