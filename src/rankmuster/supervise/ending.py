@@ -24,7 +24,8 @@ class World(Protocol):
     """A group from where it can be ended."""
 
     def members(self) -> Mapping[int, Stat]:
-        """Those of its processes that live, by pid; collects those that have ended."""
+        """Those of its processes that live, by pid; collects those that have ended. Raises OSError where it cannot be
+        seen."""
         ...
 
     def send(self, stat: Stat, number: int) -> Sent: ...
@@ -49,7 +50,10 @@ class Ended:
 
 
 def end(world: World, grace: float, deadline: Deadline, hurry: Callable[[], bool] = lambda: False) -> Ended:
-    """Returns by the deadline, and a look later at most. `hurry`: the grace is cut short."""
+    """Returns by the deadline, and a look later at most. `hurry`: the grace is cut short.
+
+    Raises OSError where nothing can be seen from the first; where it cannot later, those seen last count as living.
+    """
     told: set[tuple[int, int]] = set()
     killed: set[tuple[int, int]] = set()
     refused: set[int] = set()
@@ -65,7 +69,7 @@ def end(world: World, grace: float, deadline: Deadline, hurry: Callable[[], bool
                     world.send(stat, signal.SIGCONT)
         world.pause(min(pause, mercy.remaining()))
         pause = min(pause * 2, LONGEST_PAUSE)
-        living = world.members()
+        living = _again(world, living)
     pause = FIRST_PAUSE
     first = True
     while living and (first or not deadline.passed):
@@ -78,5 +82,12 @@ def end(world: World, grace: float, deadline: Deadline, hurry: Callable[[], bool
         world.pause(min(pause, deadline.remaining()))
         # one that multiplies is not given time for it
         pause = FIRST_PAUSE if len(killed) > 4 * len(living) else min(pause * 2, LONGEST_PAUSE)
-        living = world.members()
+        living = _again(world, living)
     return Ended(tuple(living.values()), frozenset(refused & set(living)), len(told | killed), len(killed))
+
+
+def _again(world: World, before: Mapping[int, Stat]) -> Mapping[int, Stat]:
+    try:
+        return world.members()
+    except OSError:
+        return before

@@ -36,11 +36,13 @@ Look = Callable[[float], Mapping[int, GpuUse] | None]
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """`free`: None where it cannot be told, and `note` says why. `pids`: of the group, still on a GPU."""
+    """`free`: None where it cannot be told, and `note` says why. `pids`: of the group, still on a GPU. `later`: a later
+    look may tell more."""
 
     free: bool | None
     note: str
     pids: tuple[int, ...] = ()
+    later: bool = False
 
 
 def freed(
@@ -63,7 +65,7 @@ def freed(
             return Freed(None, "there is no NVML here, so whether GPU memory is free was not looked at")
         if now:
             said = judge(before, now, ours, host_pids=host_pids)
-            if said.free is not False:
+            if said.free or not said.later:
                 return said
         pause(min(PAUSE_SECONDS, deadline.remaining()))
     return said
@@ -72,12 +74,14 @@ def freed(
 def judge(
     before: Mapping[int, GpuUse] | None, now: Mapping[int, GpuUse], ours: frozenset[int], *, host_pids: bool
 ) -> Freed:
-    """One look against the one before the start. A GPU that others use by now can only be judged by its processes."""
-    if not now:
-        return Freed(None, "no GPU answered NVML")
+    """One look against the one before the start. A GPU that others use by now can only be judged by its processes.
+
+    In a container NVML's numbers are the machine's and ours are not: newcomers on a GPU may be the group's or others'.
+    """
     on: dict[int, list[int]] = {}
     more: list[str] = []
     shared: list[int] = []
+    compared = 0
     silent = [index for index in before or {} if index not in now]
     for index, use in sorted(now.items()):
         found = sorted(use.pids & ours) if host_pids else []
@@ -86,23 +90,28 @@ def judge(
         was = (before or {}).get(index)
         if was is None or was.used_mib is None or use.used_mib is None:
             continue
+        compared += 1
         over = use.used_mib - was.used_mib
         if over <= TOLERANCE_MIB:
             continue
-        if use.pids - was.pids - ours or (not host_pids and use.pids - was.pids):
+        if use.pids - was.pids - (ours if host_pids else frozenset()):
             shared.append(index)
         else:
             more.append(f"GPU {index} has {over} MiB more in use than before the start ({use.used_mib} MiB)")
     if on:
         listed = "; ".join(f"GPU {index}: {', '.join(map(str, pids))}" for index, pids in on.items())
         pids = tuple(sorted({pid for found in on.values() for pid in found}))
-        return Freed(False, f"processes of the group are still on GPUs ({listed})", pids)
+        return Freed(False, f"processes of the group are still on GPUs ({listed})", pids, later=True)
     if more:
-        return Freed(False, "; ".join(more))
+        return Freed(False, "; ".join(more), later=True)
     if shared:
-        return Freed(None, f"other processes use GPU {', '.join(map(str, shared))} by now: its memory says nothing")
+        which = ", ".join(map(str, shared))
+        if host_pids:
+            return Freed(None, f"other processes use GPU {which} by now: its memory says nothing")
+        return Freed(None, f"processes that cannot be seen from this container use GPU {which}", later=True)
     if silent:
-        return Freed(None, f"GPU {', '.join(map(str, silent))} does not answer NVML any more")
-    if before is None:
-        return Freed(True, "no process of the group is on a GPU; how much memory was in use before is not known")
-    return Freed(True, f"the memory of {len(now)} GPU(s) is as it was before the start")
+        return Freed(None, f"GPU {', '.join(map(str, silent))} does not answer NVML any more", later=True)
+    if not compared:
+        unknown = "how much GPU memory was in use before the start is not known"
+        return Freed(True, f"no process of the group is on a GPU; {unknown}") if host_pids else Freed(None, unknown)
+    return Freed(True, f"the memory of {compared} GPU(s) is as it was before the start")

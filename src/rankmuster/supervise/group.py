@@ -30,11 +30,10 @@ Send = Callable[[Stat, int], Sent]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of an ending. `left`: processes that live on. `gpus`: None where it did not come to that."""
+    """Of an ending. `left`: processes that live on."""
 
     ended: Ended
     left: tuple[Left, ...]
-    gpus: Freed | None
     seconds: float
 
 
@@ -78,12 +77,16 @@ class HostGroup:
             else Record(instance=settings.name, boot=self._boot, supervisor=me)
         )
         self._lock = threading.Lock()
-        self._phase = GroupState.ENDED
+        self._phase = GroupState.STARTING
         self._note = ""
         self._launched: subprocess.Popen[bytes] | None = None
         self._starts = 0
         self._helpers: set[int] = set() if helpers is None else helpers
         self._had: set[int] = set()
+        # before it has started anything: the shell that became this process may have had others running
+        strangers = processes.below(processes.table(), (os.getpid(),))
+        self._strangers = {(one.pid, one.start_ticks) for one in strangers.values()}
+        self.told_to_end = False
         self._before: Mapping[int, GpuUse] | None = None
         self._unsaved = False
         self.profile = "none"
@@ -112,14 +115,26 @@ class HostGroup:
     def members(self) -> dict[int, Stat]:
         """The processes of the group that live; those that have ended are collected, but for the launcher, whose
         number stays its own until all are gone."""
-        keep = {self._launched.pid} if self._launched is not None else set()
-        processes.reap(self._helpers, keep)
+        self.collect()
         found = self._below()
         self._had.update(found)
         return found
 
+    def collect(self) -> None:
+        """Takes the exit statuses of those that have ended and have come to us."""
+        keep = {self._launched.pid} if self._launched is not None else set()
+        processes.reap(self._helpers, keep)
+
     def _below(self) -> dict[int, Stat]:
-        found = processes.below(processes.table(), (os.getpid(),), frozenset(self._helpers))
+        listed = processes.table()
+        without = set(self._helpers)
+        if self._strangers:
+            living = {pid for pid, stat in listed.items() if (pid, stat.start_ticks) in self._strangers}
+            theirs = processes.below(listed, living)
+            # what they started is theirs for good, also once it comes to us as an orphan
+            self._strangers = {(pid, listed[pid].start_ticks) for pid in (*living, *theirs)}
+            without |= living
+        found = processes.below(listed, (os.getpid(),), frozenset(without))
         return {pid: stat for pid, stat in found.items() if processes.lives(stat)}
 
     def look(self) -> GroupLook:
@@ -177,6 +192,7 @@ class HostGroup:
             self._set(replace(self._record, ended=True), GroupState.ENDED)
             raise
         self._had = set()
+        self.told_to_end = False
         self.profile = made.profile
         stat = Proc(processes.PROC).stat(self._launched.pid)
         launcher = Known(pid=self._launched.pid, ticks=stat.start_ticks if stat is not None else 0)
@@ -192,31 +208,49 @@ class HostGroup:
         *,
         by_itself: bool = False,
         hurry: Callable[[], bool] = lambda: False,
-        look_at_gpus: bool = True,
     ) -> Outcome:
-        """Every process of the incarnation that runs, then its GPU memory. Returns by the deadline, or just after."""
+        """Every process of the incarnation that runs. Returns by the deadline, or just after. Raises OSError where
+        processes cannot be seen."""
         begun = self.clock()
+        self.told_to_end = not by_itself
         self._set(self._record, GroupState.ENDING)
         came = end(_World(self, self._send), grace, deadline, hurry)
         left = tuple(describe(stat, stat.pid in came.refused) for stat in came.left)
         if left:
             note = f"{len(left)} process(es) cannot be ended"
             self._set(self._record, GroupState.PARTLY, note)
-            return Outcome(came, left, None, self.clock() - begun)
+        else:
+            self._gone(by_itself=by_itself)
+        return Outcome(came, left, self.clock() - begun)
+
+    def settle(self) -> None:
+        """Of one that could not be ended: whether the last of it has gone since."""
+        if self.living and self.told_to_end and not self.members():
+            self._gone(by_itself=False)
+
+    def starts_again(self, seconds: float) -> None:
+        """What has ended is not over: whoever looks is told so."""
+        self._set(self._record, GroupState.STARTING, f"it is started again in {seconds:g} s")
+
+    def stays_ended(self) -> None:
+        """Nobody starts it again but a caller."""
+        if not self.living:
+            self._set(self._record, GroupState.ENDED)
+
+    def _gone(self, *, by_itself: bool) -> None:
         status = self.launcher_status()
-        self._let_go()
+        if self._launched is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._launched.wait(0)
+            self._launched = None
+        processes.reap(self._helpers)
         self._set(
             replace(self._record, ended=True, exit_status=status, ended_by_itself=by_itself, roster=()),
             GroupState.ENDED,
         )
-        gpus = self._freed(deadline) if look_at_gpus else None
-        return Outcome(came, (), gpus, self.clock() - begun)
 
     def gpus_freed(self, deadline: Deadline) -> Freed:
         """Of an incarnation that has ended."""
-        return self._freed(deadline)
-
-    def _freed(self, deadline: Deadline) -> Freed:
         return freed(
             self._before,
             self._gpus,
@@ -225,13 +259,6 @@ class HostGroup:
             time.sleep,
             host_pids=Proc(processes.PROC).initial_pid_namespace(),
         )
-
-    def _let_go(self) -> None:
-        if self._launched is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._launched.wait(0)
-            self._launched = None
-        processes.reap(self._helpers)
 
     # -- remembering ---------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rankmuster.adapters import supervisor_wire as wire
 from rankmuster.collect.deadline import Deadline
-from rankmuster.model.incident import Answer
+from rankmuster.model.incident import Answer, Ending
 from rankmuster.supervise import operations
 from rankmuster.supervise.back_off import BackOff
 from rankmuster.supervise.group import HostGroup
@@ -27,8 +27,11 @@ ROSTER_SECONDS = 5.0
 """Between two notes of who belongs to the group."""
 FIRST_ROSTER_SECONDS = 1.0
 
-END_SECONDS = 60.0
-"""After the grace, for what a command left behind: what sleeps in a driver takes seconds to be gone."""
+END_SECONDS = 20.0
+"""After the grace: what sleeps in a driver takes seconds to be gone. Callers wait meanwhile, and have 30 s or so."""
+
+FREE_SECONDS = 10.0
+"""Before a restart, for GPU memory to come free."""
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -82,11 +85,12 @@ class Keeper:
         }
 
     def _terminate(self, incarnation: str | None, operation: str, deadline: Deadline) -> Answer:
-        # whoever ends it decides when it is started again
-        self._restart_at = None
         answer = operations.terminate(
             self._group, incarnation, operation, deadline, self._settings.grace, lambda: bool(self._signals)
         )
+        if self._restart_at is not None and answer.ending is Ending.DONE:
+            self._restart_at = None  # whoever ends it decides when it is started again
+            self._group.stays_ended()
         self._tell(f"terminate ({operation}): {answer.ending.value}: {answer.note}")
         return answer
 
@@ -118,7 +122,8 @@ class Keeper:
         while status is None:
             if self._signals:
                 return self._end_by_signal(self._signals[0])
-            if self._group.living and self._group.launcher_status() is not None:
+            group = self._group
+            if group.living and not group.told_to_end and group.launcher_status() is not None:
                 status = self._own_end()
             elif self._jobs.run_next():
                 continue
@@ -126,9 +131,7 @@ class Keeper:
                 self._restart_at = None
                 status = self._begin()
             else:
-                if self._group.living and self._group.clock() >= self._roster_at:
-                    self._group.note_roster()
-                    self._roster_at = self._group.clock() + ROSTER_SECONDS
+                self._look_after()
                 self._sleep()
         return status
 
@@ -147,14 +150,15 @@ class Keeper:
         """The command has ended by itself: what it left is ended; the exit status where that is the end of run, too."""
         status = self._group.launcher_status() or 0
         deadline = Deadline.after(self._settings.grace + END_SECONDS, self._group.clock)
-        came = self._group.end(
-            self._settings.grace, deadline, by_itself=True, hurry=lambda: bool(self._signals), look_at_gpus=False
-        )
+        came = self._group.end(self._settings.grace, deadline, by_itself=True, hurry=lambda: bool(self._signals))
         if came.left:
             self._tell(
                 f"the command has ended with status {status}, and what it started cannot be ended: {told(came.left)}"
             )
-            return FAILED
+            if self._settings.on_end is not OnEnd.WAIT:
+                return FAILED
+            self._group.told_to_end = True  # a caller may try again, and is told what lives on
+            return None
         rest = f"; {came.ended.ended} process(es) that it left were ended" if came.ended.ended else ""
         self._tell(f"the command has ended with status {status}{rest}")
         if self._settings.on_end is OnEnd.EXIT:
@@ -168,6 +172,8 @@ class Keeper:
                 )
                 return status
             self._tell(f"the whole group is started again in {wait:g} s")
+            self._group.starts_again(wait)
+            self._free_gpus()
             self._restart_at = self._group.clock() + wait
         return None
 
@@ -176,9 +182,7 @@ class Keeper:
         if self._group.living:
             deadline = Deadline.after(self._settings.grace + END_SECONDS, self._group.clock)
             # a second signal is for somebody who does not want to wait
-            came = self._group.end(
-                self._settings.grace, deadline, hurry=lambda: len(self._signals) > 1, look_at_gpus=False
-            )
+            came = self._group.end(self._settings.grace, deadline, hurry=lambda: len(self._signals) > 1)
             if came.left:
                 self._tell(f"what is left cannot be ended: {told(came.left)}")
                 return FAILED
@@ -193,8 +197,22 @@ class Keeper:
         with contextlib.suppress(BlockingIOError):
             while os.read(self._reading, 4096):
                 pass
-        if not self._group.living:
-            self._group.members()  # collects what may have come to us since
+        self._group.collect()
+        with contextlib.suppress(OSError):
+            self._group.settle()
+
+    def _look_after(self) -> None:
+        """Who belongs to the group, now and then; and whether what could not be ended has gone."""
+        if not self._group.living or self._group.clock() < self._roster_at:
+            return
+        self._roster_at = self._group.clock() + ROSTER_SECONDS
+        with contextlib.suppress(OSError):
+            self._group.note_roster()
+
+    def _free_gpus(self) -> None:
+        said = self._group.gpus_freed(Deadline.after(FREE_SECONDS, self._group.clock))
+        if said.free is False:
+            self._tell(f"it is started again all the same: {said.note}")
 
     def _wake(self) -> None:
         with contextlib.suppress(OSError):

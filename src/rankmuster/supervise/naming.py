@@ -35,6 +35,12 @@ def incarnation(at: float, pid: int, number: int, boot: str) -> str:
     return f"{stamp}-{pid}-{number}-{short_boot(boot)}"
 
 
+def of_another_boot(name: str, boot: str) -> bool:
+    """Whether a supervisor has given it before the machine was started last: nothing of it can live."""
+    found = _OURS.fullmatch(name)
+    return found is not None and boot != "unknown" and found.group(2) != short_boot(boot)
+
+
 def is_ours(name: str, boot: str) -> bool:
     """Whether a supervisor has given it, in this boot."""
     found = _OURS.fullmatch(name)

@@ -11,7 +11,7 @@ from rankmuster.adapters import supervisor_wire as wire
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.proc import Proc
 from rankmuster.model.incident import Answer, Ending
-from rankmuster.supervise import processes
+from rankmuster.supervise import naming, processes
 from rankmuster.supervise.group import HostGroup, Outcome
 from rankmuster.supervise.launch import CannotLaunch
 from rankmuster.supervise.left import told
@@ -74,6 +74,8 @@ def terminate(
     if base != current:
         if base in group.record.earlier:
             return _done(f"incarnation {base} has ended already; {current} came after it", incarnation=base)
+        if naming.of_another_boot(base, group.record.boot):
+            return _done(f"incarnation {base} was of an earlier boot of {group.host}", incarnation=base)
         return _refused(f"incarnation {base} is not known here; {current} is what ran last, and is not touched")
     if since and group.living and (why := _younger(group, since)):
         return _refused(f"incarnation {incarnation} is not what runs: {why}")
@@ -83,7 +85,6 @@ def terminate(
             min(grace, deadline.remaining() * GRACE_SHARE),
             deadline.before(deadline.remaining() * GPU_SHARE),
             hurry=hurry,
-            look_at_gpus=False,
         )
         answer = _of_ending(group, base, came, deadline)
     else:

@@ -41,14 +41,16 @@ def become_subreaper() -> None:
 
 
 def table(root: Path = PROC) -> dict[int, Stat]:
-    """All processes that may be seen, by pid."""
+    """All processes that may be seen, by pid. Raises OSError where /proc cannot be read (no descriptor left, no
+    memory): that nobody is seen must not be taken for that nobody is there."""
     proc = Proc(root)
     found: dict[int, Stat] = {}
-    for pid in proc.pids():
-        with contextlib.suppress(NotAllowed, OSError):
-            stat = proc.stat(pid)
-            if stat is not None and not stat.kernel_thread:
-                found[pid] = stat
+    for name in os.listdir(root):
+        if name.isascii() and name.isdigit():
+            with contextlib.suppress(NotAllowed):
+                stat = proc.stat(int(name))
+                if stat is not None and not stat.kernel_thread:
+                    found[stat.pid] = stat
     return found
 
 
@@ -67,6 +69,15 @@ def below(listed: Mapping[int, Stat], roots: Iterable[int], without: Set[int] = 
     return found
 
 
+def above(listed: Mapping[int, Stat], pid: int) -> list[int]:
+    """Its parent, that one's parent and so on."""
+    found: list[int] = []
+    while pid in listed and listed[pid].parent not in (0, pid, *found):
+        pid = listed[pid].parent
+        found.append(pid)
+    return found
+
+
 def lives(stat: Stat) -> bool:
     """Whether any of it still runs or holds memory: a first thread that has exited is a zombie, too, while others live
     (one that sleeps in a driver, for instance)."""
@@ -75,15 +86,14 @@ def lives(stat: Stat) -> bool:
 
 def send(stat: Stat, number: int, root: Path = PROC) -> Sent:
     """Sends a signal to this very process."""
+    descriptor = -1  # Linux before 5.3, a sandbox, or no descriptor left: the look at its start has to do
     try:
         descriptor = os.pidfd_open(stat.pid)
+    except AttributeError:  # a Python made on an older system
+        pass
     except OSError as error:
-        if error.errno == errno.ESRCH:
-            return Sent.GONE
         if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM):
-            # EINVAL: it is no process of its own any more
-            return Sent.GONE
-        descriptor = -1  # Linux before 5.3, a sandbox, or no descriptor left: the look at its start has to do
+            return Sent.GONE  # ESRCH; EINVAL: the number is a thread's by now
     try:
         with contextlib.suppress(NotAllowed, OSError):
             now = Proc(root).stat(stat.pid)

@@ -88,7 +88,8 @@ class _Leftovers:
         processes.reap(set())
         listed = processes.table()
         mine = os.getpid()
-        living = {pid: stat for pid, stat in listed.items() if processes.lives(stat) and pid != mine}
+        own = {mine, *processes.above(listed, mine)}  # whoever starts the next from within the last
+        living = {pid: stat for pid, stat in listed.items() if processes.lives(stat) and pid not in own}
         self._look_for_markers([one for one in living.values() if (one.pid, one.start_ticks) not in self._read])
         roots = {
             pid
@@ -96,7 +97,7 @@ class _Leftovers:
             if (stat.pid, stat.start_ticks) in self._keys or self._read.get((stat.pid, stat.start_ticks))
         }
         found = {pid: living[pid] for pid in roots}
-        found |= {pid: stat for pid, stat in processes.below(listed, roots, {mine}).items() if pid in living}
+        found |= {pid: stat for pid, stat in processes.below(listed, roots, own).items() if pid in living}
         # what descends from them stays theirs when they are gone
         self._keys.update((stat.pid, stat.start_ticks) for stat in found.values())
         return found
