@@ -15,7 +15,7 @@ from rankmuster.adapters.command_group import GRACE as COMMAND_GRACE
 from rankmuster.adapters.command_group import LOOK_SECONDS, PREFIX, SCHEMA
 from rankmuster.adapters.own_words import MOST_REASON
 from rankmuster.adapters.slurm_find import KILL_WAIT
-from rankmuster.adapters.slurm_requeue import KILL_MARGIN
+from rankmuster.adapters.slurm_wait import KILL_MARGIN
 from rankmuster.incident.config_read import read
 
 TEXT = (Path(__file__).parents[2] / "docs" / "actuators.md").read_text(encoding="utf-8")

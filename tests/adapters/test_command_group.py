@@ -12,6 +12,7 @@ import pytest
 from rankmuster.adapters.command_group import CommandGroup
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.incident import Ending, GroupState, StartWish
+from slurm_cluster import eventually
 
 
 def soon(seconds: float = 10.0) -> Deadline:
@@ -86,8 +87,8 @@ def test_a_late_command_is_ended_with_what_it_started(tmp_path: Path) -> None:
     answer = group.terminate("a", "op", soon(2.0))
     assert answer.ending is Ending.TIMED_OUT
     assert time.monotonic() - begun < 8.0
-    child = int((tmp_path / "child").read_text())
-    assert not Path(f"/proc/{child}/stat").exists() or Path(f"/proc/{child}/stat").read_text().split()[2] == "Z"
+    stat = Path("/proc", (tmp_path / "child").read_text().strip(), "stat")
+    eventually(lambda: not stat.exists() or stat.read_text().split()[2] == "Z", "the end of what it started")
 
 
 @pytest.mark.parametrize(

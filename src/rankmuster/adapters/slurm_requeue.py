@@ -11,6 +11,7 @@ have requeued the job, and a run that has just begun would be ended.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import time
 from collections.abc import Callable, Mapping
@@ -28,18 +29,10 @@ from rankmuster.adapters.slurm_job import (
     run_of,
 )
 from rankmuster.adapters.slurm_own import Own, OwnNotes
+from rankmuster.adapters.slurm_wait import LAST_LOOK, POLL_SECONDS, told, wait_until_gone
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.incident import Answer, Ending, GroupLook, GroupState, StartWish
 from rankmuster.report.inert import plain
-
-POLL_SECONDS = 0.3
-"""Between two looks while a run ends: slurmctld answers in milliseconds, and others ask it too."""
-
-KILL_MARGIN = 3.0
-"""... and for what was killed to be gone, before it counts as not killable."""
-
-LAST_LOOK = 0.5
-"""Of a deadline, kept for the answer."""
 
 
 class SlurmRequeue:
@@ -102,7 +95,6 @@ class SlurmRequeue:
         if incarnation is not None and found.incarnation != incarnation:
             note = f"{incarnation} is gone; {found.incarnation} is another one and was not touched: {found.words}"
             return Answer(ending=Ending.DONE, note=note)
-        meant = found.incarnation
         if found.group_state is GroupState.STARTING:
             return self._hold(found, deadline)
         if found.group_state is not GroupState.ENDING:
@@ -113,7 +105,7 @@ class SlurmRequeue:
             asked = self._scontrol.ask(["requeue" if found.held else "requeuehold", found.id], deadline)
             if asked.problem and not asked.late:
                 return Answer(ending=Ending.FAILED, note=f"{found.words}, and was not requeued: {asked.problem}")
-        return self._wait_until_gone(meant, found, deadline)
+        return wait_until_gone(self._jobs, found, deadline, self._pause)
 
     def start(
         self,
@@ -162,11 +154,6 @@ class SlurmRequeue:
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    def _told(self, seen: SlurmJob | Said | None) -> str:
-        if isinstance(seen, SlurmJob):
-            return seen.words
-        return seen.problem if seen is not None else self._jobs.forgotten
-
     def _hold(self, found: SlurmJob, deadline: Deadline) -> Answer:
         """A run that has not begun yet is kept from beginning."""
         try:
@@ -178,45 +165,8 @@ class SlurmRequeue:
         after = self._jobs.find(deadline)
         if isinstance(after, SlurmJob) and after.group_state is GroupState.ENDED:
             return Answer(ending=Ending.DONE, note=f"it had not begun, and is held: {after.words}")
-        how = (
-            after.words if isinstance(after, SlurmJob) else after.problem if after is not None else self._jobs.forgotten
-        )
+        how = told(self._jobs, after)
         return Answer(ending=Ending.FAILED, note=f"it was to be held ({asked.problem or 'scontrol said yes'}): {how}")
-
-    def _wait_until_gone(self, meant: str | None, found: SlurmJob, deadline: Deadline) -> Answer:
-        begun = deadline.clock()
-        wait = self._jobs.kill_wait(deadline.within(2.0))
-        seen: SlurmJob | Said | None = found
-        while deadline.remaining() > LAST_LOOK:
-            seen = self._jobs.find(deadline.before(LAST_LOOK / 2))
-            if seen is None:
-                return Answer(ending=Ending.DONE, note=f"its run is gone: {self._jobs.forgotten}")
-            if isinstance(seen, SlurmJob):
-                if seen.group_state is GroupState.ENDED:
-                    return Answer(ending=Ending.DONE, note=f"all steps of {meant} are gone: {seen.words}")
-                if seen.group_state is not GroupState.UNKNOWN and seen.incarnation != meant:
-                    note = f"{meant} is gone; Slurm, or somebody, has begun another run: {seen.words}"
-                    return Answer(ending=Ending.DONE, note=note)
-            self._pause(min(POLL_SECONDS, max(deadline.remaining() - LAST_LOOK, 0.0)))
-        took = deadline.clock() - begun
-        if not isinstance(seen, SlurmJob) or seen.group_state is not GroupState.ENDING:
-            how = (
-                seen.words if isinstance(seen, SlurmJob) else seen.problem if seen is not None else self._jobs.forgotten
-            )
-            return Answer(ending=Ending.TIMED_OUT, note=f"after {took:.0f} s it is not known to have ended: {how}")
-        if took < wait + KILL_MARGIN:
-            return Answer(
-                ending=Ending.TIMED_OUT,
-                note=f"it is still ending after {took:.0f} s ({seen.words}); Slurm kills after KillWait, {wait:.0f} s: "
-                f"give the step terminate {wait + 2 * KILL_MARGIN:.0f} s or more",
-            )
-        hosts = self._jobs.hosts(seen.nodes, deadline) or ((seen.nodes,) if seen.nodes else ())
-        return Answer(
-            ending=Ending.NODE,
-            note=f"{took:.0f} s after it was told to end, steps are still there ({seen.words}): what cannot be killed "
-            "there, only the node's owner can end",
-            data={"node": hosts[0] if hosts else None, "nodes": list(hosts), "pids": []},
-        )
 
     def _requeued(self, found: SlurmJob, deadline: Deadline) -> SlurmJob | Answer:
         """A job that has ended is put back into the queue, held."""
@@ -257,12 +207,13 @@ class SlurmRequeue:
         asked = self._scontrol.ask(["release", found.id], deadline)
         after = self._jobs.find(deadline)
         if isinstance(after, SlurmJob) and after.group_state in (GroupState.STARTING, GroupState.RUNNING):
+            if own.held is not None:
+                with contextlib.suppress(OSError):  # a hold from now on is somebody else's
+                    self._own.keep(found.id, Own(self._own.of(found.id).added))
             more = _unapplied(wish)
             note = f"it was released: {after.words}{f'; {more}' if more else ''}"
             return Answer(ending=Ending.DONE, note=note, data={"incarnation": incarnation_of(after.id, after.restarts)})
-        how = (
-            after.words if isinstance(after, SlurmJob) else after.problem if after is not None else self._jobs.forgotten
-        )
+        how = told(self._jobs, after)
         late = asked.late or (isinstance(after, Said) and after.late)
         said = asked.problem or "scontrol said yes"
         return Answer(ending=Ending.TIMED_OUT if late else Ending.FAILED, note=f"it was to be released ({said}): {how}")
