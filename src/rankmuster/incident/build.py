@@ -60,7 +60,7 @@ def _traffic(kind: TrafficKind, instance: str, name: str) -> Traffic:
     if isinstance(kind, SglangTraffic):
         from rankmuster.adapters.sglang_router import sglang_router
 
-        return sglang_router(name, kind.url, kind.worker, kind.header_file, kind.api)
+        return sglang_router(name, kind.url, kind.worker, kind.header_file, kind.api, kind.add or None)
     if isinstance(kind, VllmTraffic):
         from rankmuster.adapters.vllm_router import vllm_router
 

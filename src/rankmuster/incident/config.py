@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from rankmuster.incident.limits import DEFAULT as DEFAULT_LIMITS
 from rankmuster.incident.limits import Limits
@@ -41,13 +41,18 @@ class HaproxyTraffic(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SglangTraffic(Part):
-    """sgl-model-gateway's (sglang-router 0.2 and later) /workers. `url`: of the gateway; `worker`: the worker's URL."""
+    """sgl-model-gateway's (sglang-router 0.2 and later) /workers. `url`: of the gateway; `worker`: the worker's URL.
+
+    `add`: what the worker has of its own beside its URL (model_id, worker_type, priority, cost, labels), as POST
+    /workers takes it: without it such a worker could not be put back as it was.
+    """
 
     kind: Literal["sglang_router"] = "sglang_router"
     url: str
     worker: str
     header_file: Path | None = None
     api: Literal["workers", "add_remove"] = "workers"  # add_remove: older ones, POST /add_worker?url=
+    add: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,7 +88,7 @@ def _must_make_sense(config: IncidentConfig, name: str) -> None:
         if not instance or instance != instance.strip() or "/" in instance or not instance.isprintable():
             raise ConfigRefused(f"{name}: instances: {instance!r} is no name of an instance")
         kinds = [*one.traffic, *one.node]
-        if len(set(kinds)) != len(kinds):
+        if any(kind in kinds[:number] for number, kind in enumerate(kinds)):
             raise ConfigRefused(f"{name}: instances.{instance}: the same actuator is given twice")
         if one.node and one.group is None:
             raise ConfigRefused(
