@@ -57,7 +57,7 @@ class Run:
         self.socket = socket_path(folder, name)
         self.client = Supervisor(name, self.socket)
         # files: pipes would be held open by what a killed supervisor leaves behind
-        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115  # `close` does it
         self.process = subprocess.Popen(
             [*RUN, "--instance", name, "--folder", str(folder), "--profile", "none", *options, "--", *command],
             stdin=subprocess.DEVNULL,

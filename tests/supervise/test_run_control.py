@@ -84,9 +84,8 @@ def test_a_request_without_end_is_cut(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(20)
         connection.connect(str(path))
-        with pytest.raises(OSError):  # noqa: PT011  # a broken pipe or a reset
-            for _ in range(1000):
-                connection.sendall(b"x" * 65536)
+        with pytest.raises(OSError, match=r"Broken pipe|reset"):
+            connection.sendall(b"x" * (64 << 20))
     assert ask(path, b'{"v":1,"ask":"look"}\n')["said"] == "look"
 
 

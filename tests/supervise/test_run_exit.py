@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from supervised_run import SECONDS, Run, alive, until
 
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.incident import Ending, GroupState, StartWish
+from supervised_run import SECONDS, Run, alive, until
 
 Start = Callable[..., Run]
 
@@ -182,7 +182,8 @@ def test_a_terminal_is_not_read_and_ctrl_c_ends_it_once(run: Start, tmp_path: Pa
 
     command = [
         *Run.__init__.__globals__["RUN"], "--folder", str(tmp_path / "f"), "--profile", "none", "--", "bash", "-c",
-        "trap 'echo INT >> got' INT; trap 'echo TERM >> got; exit' TERM; cat; echo $$ > mine; while :; do sleep 0.05; done",
+        "trap 'echo INT >> got' INT; trap 'echo TERM >> got; exit' TERM; cat; echo $$ > mine; "
+        "while :; do sleep 0.05; done",
     ]  # fmt: skip
     child, terminal = pty.fork()
     if child == 0:

@@ -9,11 +9,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from supervised_run import SECONDS, Run, alive, until
-
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.proc import Proc
 from rankmuster.model.incident import Ending, GroupState
+from supervised_run import SECONDS, Run, alive, until
 
 Start = Callable[..., Run]
 
@@ -97,7 +96,8 @@ def test_what_ran_beside_it_before_is_not_touched(run: Start, tmp_path: Path) ->
     folder = tmp_path / "f"
     command = (
         f"(echo $BASHPID > sidecar; sleep 1000 & echo $! > below; wait) & exec {sys.executable} -m rankmuster.cli.main "
-        f"run --instance beside-{os.getpid()} --folder {folder} --profile none -- bash -c 'echo $$ > mine; exec sleep 1000'"
+        f"run --instance beside-{os.getpid()} --folder {folder} --profile none -- "
+        "bash -c 'echo $$ > mine; exec sleep 1000'"
     )
     shell = subprocess.Popen(["bash", "-c", command], cwd=tmp_path)
     below = 0

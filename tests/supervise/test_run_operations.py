@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from supervised_run import SECONDS, Run, alive, until
 
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.proc import Proc
 from rankmuster.model.incident import Answer, Ending, GroupState, StartWish
+from supervised_run import SECONDS, Run, alive, until
 
 Start = Callable[..., Run]
 

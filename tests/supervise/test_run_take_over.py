@@ -8,10 +8,9 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from supervised_run import SECONDS, Run, alive, until
-
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.incident import Ending, GroupState, StartWish
+from supervised_run import SECONDS, Run, alive, until
 
 Start = Callable[..., Run]
 

@@ -12,10 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from supervised_run import Run, alive, until
 
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.incident import Ending, GroupState, StartWish
+from supervised_run import Run, alive, until
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
 
