@@ -70,10 +70,10 @@ class Scene:
         )  # fmt: skip
         self.file.write(Snapshot("node7", self.time, WatcherView("0.1", NOW - 100, 5.0), (view,)))
 
-    def handled(self, by: OpenedBy, at: float, incarnation: str | None = "i1", closed: float | None = None) -> None:
+    def handled(self, by: OpenedBy, at: float, closed: float | None = None, outcome: Outcome = Outcome.HELD) -> None:
         self.newest = IncidentHead(
-            id="x", instance="llm-0", incarnation=incarnation, opened_at=at, by=by, closed_at=closed,
-            outcome=None if closed is None else Outcome.HELD,
+            id="x", instance="llm-0", incarnation="i1", opened_at=at, by=by, closed_at=closed,
+            outcome=None if closed is None else outcome,
         )  # fmt: skip
 
 
@@ -130,10 +130,19 @@ def test_the_next_stop_of_the_same_incarnation_is_another_one(tmp_path: Path) ->
     assert len(scene.follower.poll()) == 1
 
 
-def test_the_next_incarnation_is_another_one(tmp_path: Path) -> None:
+def test_what_serves_again_has_not_stopped_because_the_watch_has_not_looked_since(tmp_path: Path) -> None:
+    group = Group(GroupLook(state=GroupState.RUNNING, incarnation="i2"))
+    scene = Scene(tmp_path, group)
+    scene.watch(Progress.STOPPED, NOW - 10)
+    for by in (OpenedBy.SLOW, OpenedBy.STOPPED):
+        scene.handled(by, NOW - 9, closed=NOW - 1, outcome=Outcome.RECOVERED)
+        assert scene.follower.poll() == ()
+
+
+def test_an_incarnation_that_stops_after_its_rebuild_is_another_incident(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
+    scene.handled(OpenedBy.STOPPED, NOW - 60, closed=NOW - 40, outcome=Outcome.RECOVERED)
     scene.watch(Progress.STOPPED, NOW - 10, "i2")
-    scene.handled(OpenedBy.STOPPED, NOW - 5, closed=NOW - 1)
     assert len(scene.follower.poll()) == 1
 
 

@@ -16,7 +16,7 @@ from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.incident.actuators import Group
 from rankmuster.incident.seen import Seen
 from rankmuster.model.fault import Progress
-from rankmuster.model.incident import GroupLook, GroupState, IncidentHead, OpenedBy, Opening
+from rankmuster.model.incident import GroupLook, GroupState, IncidentHead, OpenedBy, Opening, Outcome
 from rankmuster.watch.export.state_file import NAME, NoState, StateRefused, freshness, read_state
 from rankmuster.watch.snapshot import InstanceView, Snapshot
 
@@ -26,9 +26,8 @@ LOOK_SECONDS = 2.0
 GROUP_SECONDS = 1.0
 """Between two questions whether a group has ended by itself."""
 
-SAME_STOP_SECONDS = 60.0
-"""An incident that was opened so much earlier than the watch's `since` is of another stop: `since` moves by a look or
-two while the watch finds out from when it has stood still."""
+_WORSE = {OpenedBy.SLOW: 0, OpenedBy.STOPPED: 1, OpenedBy.ENDED: 2}
+"""What a group may become while it is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ class Follower:
             if look.at is not None and self._snapshot is not None and look.at > self._snapshot.time:
                 return None  # started anew since the watch looked
             incarnation = look.incarnation
-        if self._handled(name, incarnation, view.since, OpenedBy.STOPPED if stopped else OpenedBy.SLOW):
+        if self._handled(name, view.since, OpenedBy.STOPPED if stopped else OpenedBy.SLOW):
             return None
         return Opening(
             instance=name,
@@ -146,7 +145,7 @@ class Follower:
 
     def _ended(self, name: str, followed: Followed, look: GroupLook) -> Opening | None:
         at = look.at if look.at is not None else self._unix_now()
-        if self._handled(name, look.incarnation, at, OpenedBy.ENDED):
+        if self._handled(name, at, OpenedBy.ENDED):
             return None
         status = "" if look.exit_status is None else f" with exit status {look.exit_status}"
         return Opening(
@@ -173,17 +172,16 @@ class Follower:
             self._looks[name] = followed.group.look(Deadline.after(LOOK_SECONDS, self._clock))
         return self._looks.get(name)
 
-    def _handled(self, name: str, incarnation: str | None, since: float, by: OpenedBy) -> bool:
-        """Whether the newest incident is of this very stop. One that is open takes everything of its instance."""
+    def _handled(self, name: str, since: float, by: OpenedBy) -> bool:
+        """Whether the newest incident was about this very stop: one that is open takes everything of its instance, and
+        what has lasted since before one was closed is what that one was about."""
         newest = self._newest(name)
         if newest is None:
             return False
         if newest.closed_at is None:
             return True
-        if newest.incarnation != incarnation:
+        if since > newest.closed_at:
             return False
-        # a slow group that stops, and a stopped one that ends, have become something else
-        grown = {OpenedBy.SLOW: 0, OpenedBy.STOPPED: 1, OpenedBy.ENDED: 2}
-        if grown.get(by, 0) > grown.get(newest.by, 2):
-            return False
-        return newest.opened_at >= since - SAME_STOP_SECONDS
+        # a slow group that stops, and a stopped one that ends, has become something else; what serves again has not
+        served = newest.outcome in (Outcome.RECOVERED, Outcome.RESTORED)
+        return served or _WORSE.get(by, 0) <= _WORSE.get(newest.by, 2)

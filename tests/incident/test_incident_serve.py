@@ -1,0 +1,146 @@
+"""The service: what the watch says becomes an incident that is run, and what was left open is taken up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from incident_world import INSTANCE, opening
+from rankmuster.incident.follow import Followed, Follower
+from rankmuster.incident.serve import Served, Service, newest_of
+from rankmuster.model.fault import Progress
+from rankmuster.model.incident import Event, EventKind, IncidentHead, Outcome
+from rankmuster.store.journal import Journal
+from rankmuster.watch.export.state_file import StateFile
+from rankmuster.watch.snapshot import InstanceView, Snapshot, WatcherView
+from run_incident import Rig
+
+PATIENCE = 40.0
+
+
+@dataclass
+class Scene:
+    """A service over a world whose watch says what it is told to."""
+
+    rig: Rig
+    journal: Journal
+    said: list[str] = field(default_factory=list)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.file = StateFile(self.rig.folder)
+        tools = self.rig.world.tools()
+        self.follower = Follower(
+            self.rig.folder,
+            {INSTANCE: Followed(tools.group)},
+            newest_of(self.journal),
+            clock=time.monotonic,
+            unix_now=time.time,
+            host="n1",
+        )
+        self.runner = self.rig.runner(self.journal, tools, holder="n1:serve", lease_seconds=3.0)
+        self.service = Service(
+            Served({INSTANCE: self.runner}, self.follower, self.journal), "n1:serve", time.monotonic, self.said.append
+        )
+
+    def watch(self, state: Progress, since: float | None = None) -> None:
+        look = self.rig.world.tools().group
+        incarnation = None if look is None else "whatever the watch calls it"
+        now = time.time()
+        view = InstanceView(INSTANCE, state, now - 10 if since is None else since, "why", incarnation=incarnation)
+        self.file.write(Snapshot("n1", now, WatcherView("0.1", now - 100, 5.0), (view,)))
+
+    def heads(self) -> tuple[IncidentHead, ...]:
+        return self.journal.incidents()
+
+    def until(self, count: int) -> None:
+        """Until so many incidents are closed."""
+        end = time.monotonic() + PATIENCE
+        while sum(one.closed_at is not None for one in self.heads()) < count:
+            assert time.monotonic() < end, (self.heads(), self.said)
+            time.sleep(0.05)
+
+
+@contextmanager
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    rig = Rig(tmp_path)
+    with rig.journal() as journal:
+        made = Scene(rig, journal)
+        thread = threading.Thread(target=made.service.run, args=(made.stop,))
+        yield_from = made
+        thread.start()
+        try:
+            yield yield_from
+        finally:
+            made.stop.set()
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+
+def test_a_stop_is_handled_once_and_the_instance_serves_again(tmp_path: Path) -> None:
+    with scene(tmp_path) as made:
+        made.watch(Progress.STOPPED)
+        made.until(1)
+        # the watch goes on saying so for a while: it is the same stop
+        time.sleep(1.0)
+        [head] = made.heads()
+        assert head.outcome is Outcome.RECOVERED, made.said
+    assert any("stopped: why" in one for one in made.said)
+    assert any("closed: recovered" in one for one in made.said)
+
+
+def test_what_an_earlier_service_left_open_is_taken_up(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    with rig.journal() as journal:
+        incident, _ = journal.open_incident(opening(), "n1:serve")
+    with scene(tmp_path) as made:
+        made.until(1)
+        [head] = made.heads()
+        assert head.id == incident
+        kinds = [one.kind for one in made.journal.events(incident)]
+        assert kinds.count(EventKind.CLOSED) == 1
+
+
+def test_a_closed_incident_that_an_operator_resumes_is_taken_up(tmp_path: Path) -> None:
+    with scene(tmp_path) as made:
+        made.journal.open_incident(opening(), "n1:serve")
+        time.sleep(0.0)
+        [head] = made.heads()
+        made.journal.tell(head.id, Event(kind=EventKind.ABORTED, at=time.time(), by="me", note="mine"))
+        made.until(1)
+        if made.heads()[0].outcome is Outcome.ABORTED:
+            made.journal.tell(head.id, Event(kind=EventKind.REOPENED, at=time.time(), by="me"))
+            end = time.monotonic() + PATIENCE
+            while made.heads()[0].outcome is not Outcome.RECOVERED:
+                assert time.monotonic() < end, (made.heads(), made.said)
+                time.sleep(0.05)
+
+
+def test_a_journal_that_does_not_answer_is_said_once_and_the_service_goes_on(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    with rig.journal() as journal:
+        made = Scene(rig, journal)
+        made.watch(Progress.STOPPED)
+        (tmp_path / "journal.db").rename(tmp_path / "away.db")
+        (tmp_path / "journal.db").write_bytes(b"no database at all" * 100)
+        for name in ("journal.db-wal", "journal.db-shm"):
+            (tmp_path / name).unlink(missing_ok=True)
+        with Journal.open(str(tmp_path / "away.db")) as other:
+            other.incidents()
+        made.service._looked = float("-inf")
+        made.service.turn()
+        made.service.turn()
+    assert len([one for one in made.said if one.startswith("the journal does not answer")]) <= 1
+
+
+def test_a_watch_that_is_away_is_said_once(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    with rig.journal() as journal:
+        made = Scene(rig, journal)
+        made.service.turn()
+        made.service.turn()
+    assert len(made.said) == 1
