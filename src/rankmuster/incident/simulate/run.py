@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from rankmuster.incident.simulate.faults import Cause, drift, fabric, single
-from rankmuster.incident.simulate.fleet import Fleet, Instance
+from rankmuster.incident.simulate.fleet import Fleet
 from rankmuster.incident.simulate.plan import HOUR, SimPlan
 
 START = 1_790_000_000.0
@@ -23,9 +23,9 @@ class Result:
 
     `rebuilds_before_breaker`: begun in the outage until then; `rebuilds_in_outage`: all that were begun in it.
     `most_at_once`: rebuilds; `allowed_at_once`: what limits allow. `fenced_by_drift`, `fenced_by_fabric`: nodes.
-    `served_again`: of the instances that the outage hit; `half_served_after`, `all_served_after`:
-    seconds after the fabric is well. `single_recovered`: of background faults before the outage,
-    `single_seconds`: median until served again.
+    `hit`: instances that the outage stopped and that had not stopped before; `served_again`: of them;
+    `half_served_after`, `all_served_after`: seconds after the fabric is well. `single_faults`: background faults before
+    the outage, with an hour left; `single_recovered`: of them, `single_seconds`: median until served again.
     """
 
     seed: int
@@ -60,11 +60,11 @@ def simulate(plan: SimPlan, seed: int) -> Result:
     fleet = Fleet(plan, random, START)
     end = plan.hours * HOUR
     _background(fleet, plan, random, end)
-    hit = _outage(fleet, plan, random)
+    _outage(fleet, plan, random)
     _drift(fleet, plan, random)
     fleet.at(plan.ask_limits_seconds, fleet.ask_limits)
     fleet.run(end)
-    return _result(fleet, plan, seed, hit)
+    return _result(fleet, plan, seed)
 
 
 def _background(fleet: Fleet, plan: SimPlan, random: Random, end: float) -> None:
@@ -77,10 +77,10 @@ def _background(fleet: Fleet, plan: SimPlan, random: Random, end: float) -> None
             at += random.expovariate(1 / (plan.days_between_faults * 86_400.0))
 
 
-def _outage(fleet: Fleet, plan: SimPlan, random: Random) -> list[Instance]:
+def _outage(fleet: Fleet, plan: SimPlan, random: Random) -> None:
     outage = plan.outage
     if outage is None:
-        return []
+        return
     # A rail group: every tenth instance, say, not those of one rack.
     every = round(1 / outage.share)
     hit = [instance for instance in fleet.instances if instance.number % every == 0]
@@ -89,7 +89,6 @@ def _outage(fleet: Fleet, plan: SimPlan, random: Random) -> list[Instance]:
         at = outage.at + random.uniform(0, outage.spread_seconds) + random.uniform(1, DETECTION)
         fault = fabric(random, at, instance.number, instance.nodes, plan.inconclusive)
         fleet.at(at, lambda fault=fault: fleet.strike(fault))  # type: ignore[misc]  # bound now
-    return hit
 
 
 def _drift(fleet: Fleet, plan: SimPlan, random: Random) -> None:
@@ -101,7 +100,7 @@ def _drift(fleet: Fleet, plan: SimPlan, random: Random) -> None:
         fleet.at(at, lambda fault=fault: fleet.strike(fault))  # type: ignore[misc]  # bound now
 
 
-def _result(fleet: Fleet, plan: SimPlan, seed: int, hit: list[Instance]) -> Result:
+def _result(fleet: Fleet, plan: SimPlan, seed: int) -> Result:
     record, outage, limits = fleet.record, plan.outage, plan.limits
     begin = outage.at if outage is not None else 0.0
     heal = begin + outage.seconds if outage is not None else 0.0
@@ -109,6 +108,7 @@ def _result(fleet: Fleet, plan: SimPlan, seed: int, hit: list[Instance]) -> Resu
     closed = next((at for at, what in record.breaker if what == "closed" and at >= heal), None)
     in_outage = [at for at, _ in record.rebuilds if begin <= at < heal]
     served = sorted(at for fault, at in record.recovered if fault.cause is Cause.FABRIC)
+    struck = sum(one.cause is Cause.FABRIC for one in record.struck)
     again = len({fault.instance for fault, _ in record.recovered if fault.cause is Cause.FABRIC})
     calm = begin if outage is not None else plan.hours * HOUR
     single = [at - fault.at for fault, at in record.recovered if fault.cause is Cause.SINGLE and fault.at < calm - HOUR]
@@ -127,10 +127,10 @@ def _result(fleet: Fleet, plan: SimPlan, seed: int, hit: list[Instance]) -> Resu
         allowed_at_once=min(limits.rebuilds_at_once, int(limits.rebuilds_share * limits.instances)),
         fenced_by_drift=sum(cause is Cause.DRIFT for *_, cause in record.fenced),
         fenced_by_fabric=sum(cause is Cause.FABRIC for *_, cause in record.fenced),
-        hit=len(hit),
+        hit=struck,
         served_again=again,
-        half_served_after=_after(served, heal, len(hit) // 2),
-        all_served_after=_after(served, heal, len(hit) - 1) if again == len(hit) else None,
+        half_served_after=_after(served, heal, struck // 2),
+        all_served_after=_after(served, heal, struck - 1) if again == struck else None,
         single_faults=sum(one.cause is Cause.SINGLE and one.at < calm - HOUR for one in record.struck),
         single_recovered=len(single),
         single_seconds=round(sorted(single)[len(single) // 2], 1) if single else None,
