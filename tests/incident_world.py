@@ -272,7 +272,14 @@ class WorldEvidence:
     name: str = "collect"
 
     def collect(
-        self, instance: str, incarnation: str | None, pids: tuple[int, ...], folder: str, deadline: Deadline
+        self,
+        instance: str,
+        incarnation: str | None,
+        pids: tuple[int, ...],
+        folder: str,
+        deadline: Deadline,
+        *,
+        stopped: bool,
     ) -> Answer:
         bundle = Path(folder) / "bundle"
         bundle.mkdir(parents=True, exist_ok=True)

@@ -32,14 +32,14 @@ def soon(seconds: float = 25.0) -> Deadline:
 def test_a_live_instance_is_saved_and_judged(tmp_path: Path) -> None:
     with small_instance(moving=False) as small:
         evidence = CollectEvidence(options=(*QUICK, "--metrics-url", small.url))
-        answer = evidence.collect(small.name, None, small.pids, str(tmp_path / "evidence"), soon())
+        answer = evidence.collect(small.name, None, small.pids, str(tmp_path / "evidence"), soon(), stopped=True)
     assert answer.ending is Ending.DONE, answer
     bundle = tmp_path / "evidence" / "bundle"
     assert answer.data["bundle"] == str(bundle)
     assert answer.data["sha256"] == hashlib.sha256((bundle / "manifest.json").read_bytes()).hexdigest()
     assert json.loads((bundle / "instance.json").read_text())["instance"] == small.name
 
-    again = evidence.collect(small.name, None, (), str(tmp_path / "evidence"), soon())
+    again = evidence.collect(small.name, None, (), str(tmp_path / "evidence"), soon(), stopped=True)
     assert again.ending is Ending.DONE
     assert "there already" in again.note
     assert again.data["sha256"] == answer.data["sha256"]
@@ -58,7 +58,7 @@ def test_hosts_are_merged_and_a_host_that_is_away_is_said(tmp_path: Path) -> Non
     with small_instance(moving=False) as small:
         options = (*QUICK, "--metrics-url", small.url)
         evidence = CollectEvidence(reach=(str(reach), "{node}"), hosts=("n2", "away"), options=options)
-        answer = evidence.collect(small.name, None, small.pids, str(tmp_path / "evidence"), soon())
+        answer = evidence.collect(small.name, None, small.pids, str(tmp_path / "evidence"), soon(), stopped=True)
     assert answer.ending is Ending.PARTIAL, answer
     assert answer.data["missing"] == ["away: nothing had begun there (no route)"]
     assert answer.data["bundle"] == str(tmp_path / "evidence" / "bundle")
@@ -74,20 +74,22 @@ def test_a_host_that_hangs_or_sends_garbage_costs_no_more_than_the_deadline(tmp_
         more = {"reach": THERE, "options": (*QUICK, "--metrics-url", small.url)}
         hangs = CollectEvidence(hosts=("n2",), program=("sleep", "60"), **more)
         begun = time.monotonic()
-        answer = hangs.collect(small.name, None, small.pids, str(tmp_path / "a"), soon(12.0))
+        answer = hangs.collect(small.name, None, small.pids, str(tmp_path / "a"), soon(12.0), stopped=True)
         assert time.monotonic() - begun < 18.0
         assert answer.ending is Ending.PARTIAL, answer
         assert answer.data["bundle"] == str(tmp_path / "a" / "nodes" / "here")
 
         broken = CollectEvidence(hosts=("n2",), program=(str(garbage),), **more)
-        answer = broken.collect(small.name, None, small.pids, str(tmp_path / "b"), soon())
+        answer = broken.collect(small.name, None, small.pids, str(tmp_path / "b"), soon(), stopped=True)
     assert answer.ending is Ending.PARTIAL, answer
     assert "were not merged" in answer.note
     assert answer.data["bundle"] == str(tmp_path / "b" / "nodes" / "here")
 
 
 def test_an_instance_that_is_gone_leaves_the_node_s_own(tmp_path: Path) -> None:
-    answer = CollectEvidence(options=QUICK).collect("nobody-at-all", None, (), str(tmp_path / "e"), soon())
+    answer = CollectEvidence(options=QUICK).collect(
+        "nobody-at-all", None, (), str(tmp_path / "e"), soon(), stopped=True
+    )
     assert answer.ending is Ending.PARTIAL, answer
     assert "no process of the instance was found" in answer.note
     assert find_bundle(tmp_path / "e" / "bundle") is not None
@@ -96,7 +98,9 @@ def test_an_instance_that_is_gone_leaves_the_node_s_own(tmp_path: Path) -> None:
 def test_what_a_killed_collection_left_is_evidence(tmp_path: Path) -> None:
     with small_instance(moving=False) as small:
         options = (*QUICK, "--metrics-url", small.url, "--deadline", "60", "--look", "20")
-        answer = CollectEvidence(options=options).collect(small.name, None, small.pids, str(tmp_path / "e"), soon(6.0))
+        answer = CollectEvidence(options=options).collect(
+            small.name, None, small.pids, str(tmp_path / "e"), soon(6.0), stopped=True
+        )
     assert answer.ending in (Ending.PARTIAL, Ending.DONE), answer
     assert Path(answer.data["bundle"]).is_dir()
     assert existing_bundle(str(tmp_path / "e")) == answer.data["bundle"]
@@ -110,7 +114,9 @@ def test_a_folder_that_was_never_closed_is_found(tmp_path: Path) -> None:
 
 
 def test_without_time_there_is_nothing(tmp_path: Path) -> None:
-    answer = CollectEvidence(options=QUICK).collect("nobody", None, (), str(tmp_path / "e"), Deadline.after(0.3))
+    answer = CollectEvidence(options=QUICK).collect(
+        "nobody", None, (), str(tmp_path / "e"), Deadline.after(0.3), stopped=True
+    )
     assert answer.ending is Ending.TIMED_OUT, answer
     assert "no evidence was saved" in answer.note
 
@@ -118,7 +124,7 @@ def test_without_time_there_is_nothing(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     evidence = CollectEvidence()
-    assert evidence.collect("x", None, (), str(tmp_path / "file" / "e"), soon()).ending is Ending.FAILED
+    assert evidence.collect("x", None, (), str(tmp_path / "file" / "e"), soon(), stopped=True).ending is Ending.FAILED
     assert evidence.diagnose(str(tmp_path), str(tmp_path / "file" / "d"), soon()).ending is Ending.FAILED
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -43,8 +43,7 @@ MOST_MANIFEST = 64 << 20
 class CollectEvidence:
     """An `Evidence` of `incident.actuators`. `reach`, `hosts`, `options`: as in `incident.config.CollectEvidence`.
 
-    `stopped`: whether it is known that the instance has stopped, asked at each collection: then dumps are asked for at
-    once, and RAS after them; else `collect` finds out itself first. `program`: rankmuster on other hosts.
+    `program`: rankmuster on other hosts.
     """
 
     def __init__(
@@ -54,12 +53,10 @@ class CollectEvidence:
         reach: Sequence[str] = (),
         hosts: Sequence[str] = (),
         options: Sequence[str] = (),
-        stopped: Callable[[], bool] = lambda: True,
         program: Sequence[str] | None = None,
     ) -> None:
         self.name = name
         self._reach, self._hosts, self._options = tuple(reach), tuple(hosts) if reach else (), tuple(options)
-        self._stopped = stopped
         self._program = tuple(program or OWN)
 
     def collect(
@@ -69,8 +66,13 @@ class CollectEvidence:
         pids: tuple[int, ...],
         folder: str,
         deadline: Deadline,
+        *,
+        stopped: bool,
     ) -> Answer:
-        """Data: `bundle`, `sha256` of its manifest (None where it was not closed), `seconds`, `missing`."""
+        """Data: `bundle`, `sha256` of its manifest (None where it was not closed), `seconds`, `missing`.
+
+        Of one that has `stopped` dumps are asked for at once, and RAS after them; else `collect` finds out first.
+        """
         begun, place = deadline.clock(), Path(folder).absolute()
         try:
             (place / NODES if self._hosts else place).mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -82,13 +84,13 @@ class CollectEvidence:
             return self._answer(there, [], f"a bundle is there already: {there}", deadline, begun)
         within = deadline.before(MARGIN)
         if not self._hosts:
-            taken = collect_here(instance, pids, self._stopped(), self._options, there, within)
+            taken = collect_here(instance, pids, stopped, self._options, there, within)
             notes = [taken.note] if taken.note else []
             if taken.bundle is None:
                 return _nothing(notes, taken.late)
             return self._answer(taken.bundle, notes, f"saved in {taken.bundle}", deadline, begun)
         merging = min(MERGE_SECONDS, within.remaining() * MERGE_SHARE)
-        all_taken = self._everywhere(instance, pids, place / NODES, within.before(merging))
+        all_taken = self._everywhere(instance, pids, stopped, place / NODES, within.before(merging))
         notes = [one.note for one in all_taken if one.note]
         bundles = [one.bundle for one in all_taken if one.bundle is not None]
         if not bundles:
@@ -137,9 +139,10 @@ class CollectEvidence:
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    def _everywhere(self, instance: str, pids: Sequence[int], nodes: Path, deadline: Deadline) -> list[Taken]:
+    def _everywhere(
+        self, instance: str, pids: Sequence[int], stopped: bool, nodes: Path, deadline: Deadline
+    ) -> list[Taken]:
         """Here first, then the others in their order."""
-        stopped = self._stopped()
 
         def there(host: str) -> Taken:
             objection = node_objection(host)

@@ -147,9 +147,19 @@ class Evidence(Protocol):
     def name(self) -> str: ...
 
     def collect(
-        self, instance: str, incarnation: str | None, pids: tuple[int, ...], folder: str, deadline: Deadline
+        self,
+        instance: str,
+        incarnation: str | None,
+        pids: tuple[int, ...],
+        folder: str,
+        deadline: Deadline,
+        *,
+        stopped: bool,
     ) -> Answer:
-        """Takes a bundle into `folder` (data: `bundle`, its path). PARTIAL where only a part could be taken."""
+        """Takes a bundle into `folder` (data: `bundle`, its path). PARTIAL where only a part could be taken.
+
+        `stopped`: it is known that the instance has stopped: then what may hurt a job that works may be asked.
+        """
         ...
 
     def diagnose(self, bundle: str, folder: str, deadline: Deadline) -> Answer:

@@ -43,7 +43,7 @@ def tools_of(config: IncidentConfig, instance: str, environ: Mapping[str, str] |
             traffic=tuple(_traffic(kind, instance, f"{kind.kind}-{number}") for number, kind in enumerate(one.traffic)),
             group=None if one.group is None else _group(one.group, config, instance, environ),
             nodes=tuple(_node(kind, f"{kind.kind}-{number}") for number, kind in enumerate(one.node)),
-            retest=None if one.retest is None else _retest(one.retest, folder_of(config, environ)),
+            retest=None if one.retest is None else _retest(one.retest, one.nodes, folder_of(config, environ)),
             evidence=_evidence(one.evidence, one.metrics_url),
             probe=None if one.probe is None else _probe(one.probe),
             enabled=enabled_roles(config, instance),
@@ -99,7 +99,7 @@ def _node(kind: NodeKind, name: str) -> Node:
     return WebhookNode(name, kind.url, look_url=kind.look_url, header_file=kind.header_file)
 
 
-def _retest(kind: AdmitRetest, folder: Path) -> Retest:
+def _retest(kind: AdmitRetest, nodes: Mapping[str, str], folder: Path) -> Retest:
     from rankmuster.adapters.admit_retest import AdmitRetest as Admit
 
     return Admit(
@@ -110,6 +110,7 @@ def _retest(kind: AdmitRetest, folder: Path) -> Retest:
         short_profile=kind.short_profile,
         history=kind.history,
         options=kind.options,
+        aliases=nodes,
     )
 
 

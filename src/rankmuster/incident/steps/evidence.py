@@ -33,7 +33,14 @@ def collecting(scene: Scene) -> Action | None:
 
     def call(deadline: Deadline, _: str) -> Answer:
         folder = free_folder(scene.folder, "evidence")
-        answer = evidence.collect(opening.instance, opening.incarnation, opening.pids, str(folder), deadline)
+        answer = evidence.collect(
+            opening.instance,
+            opening.incarnation,
+            opening.pids,
+            str(folder),
+            deadline,
+            stopped=scene.record.incident.stands_still,
+        )
         return _checked(answer)
 
     return Action(
