@@ -99,7 +99,7 @@ class AnyOrder(RuleBasedStateMachine):
         if one.step is Step.START:
             assert before.deadline is None
             assert before.aborted is None
-        if before.deadline is not None:
+        if before.deadline is not None and before.aborted is None:
             assert one.step in (*FREE_GPUS, Step.FENCE)
         if before.aborted is not None:
             assert one.step is Step.RESTORE
