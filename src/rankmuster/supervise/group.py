@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -16,13 +17,14 @@ from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.collect.proc import Proc
 from rankmuster.collect.proc_text import Stat
 from rankmuster.model.incident import GroupLook, GroupState
+from rankmuster.model.run_record import MAX_EARLIER, MAX_ROSTER, Known, Operation, Record
 from rankmuster.supervise import naming, processes, record, start_environment
 from rankmuster.supervise.ending import Ended, end
 from rankmuster.supervise.gpus import BEFORE_SECONDS, Freed, GpuUse, Look, freed
 from rankmuster.supervise.launch import launch
 from rankmuster.supervise.left import Left, describe
+from rankmuster.supervise.life import LifeNotes
 from rankmuster.supervise.processes import Sent
-from rankmuster.supervise.record import Known, Operation, Record
 from rankmuster.supervise.settings import RunSettings
 
 Send = Callable[[Stat, int], Sent]
@@ -80,6 +82,7 @@ class HostGroup:
         self._phase = GroupState.STARTING
         self._note = ""
         self._launched: subprocess.Popen[bytes] | None = None
+        self._notes: LifeNotes | None = None
         self._starts = 0
         self._helpers: set[int] = set() if helpers is None else helpers
         self._had: set[int] = set()
@@ -123,7 +126,9 @@ class HostGroup:
     def collect(self) -> None:
         """Takes the exit statuses of those that have ended and have come to us."""
         keep = {self._launched.pid} if self._launched is not None else set()
-        processes.reap(self._helpers, keep)
+        found = processes.reap(self._helpers, keep)
+        if self._notes is not None:
+            self._notes.reaped(found)
 
     def _below(self) -> dict[int, Stat]:
         listed = processes.table()
@@ -177,26 +182,31 @@ class HostGroup:
             self._before = self._gpus(BEFORE_SECONDS)
         earlier = self._record.earlier
         if self._record.incarnation is not None:
-            earlier = (*earlier, self._record.incarnation)[-record.MAX_EARLIER :]
+            earlier = (*earlier, self._record.incarnation)[-MAX_EARLIER:]
         # written before the deed: who comes after a crash has to know what to look for
+        self._notes = notes = LifeNotes(self._settings, made, self._unix_now)
         self._set(
             replace(
                 self._record, incarnation=name, operation=operation, at=now, launcher=None, ended=False, roster=(),
-                earlier=earlier, exit_status=None, ended_by_itself=False,
+                life=notes.life, earlier=earlier, exit_status=None, ended_by_itself=False,
             ),
             GroupState.STARTING,
         )  # fmt: skip
         try:
             self._launched = launch(self._settings.command, made.environment, self._settings.log)
-        except Exception:
-            self._set(replace(self._record, ended=True), GroupState.ENDED)
+        except Exception as error:
+            notes.is_ended_by(f"nobody: it was not begun ({error})")
+            notes.ended()
+            self._set(replace(self._record, ended=True, life=notes.life), GroupState.ENDED)
             raise
         self._had = set()
         self.told_to_end = False
         self.profile = made.profile
         stat = Proc(processes.PROC).stat(self._launched.pid)
         launcher = Known(pid=self._launched.pid, ticks=stat.start_ticks if stat is not None else 0)
-        self._set(replace(self._record, launcher=launcher, roster=(launcher,)), GroupState.RUNNING)
+        if stat is not None:
+            notes.look({stat.pid: stat})
+        self._set(replace(self._record, launcher=launcher, roster=(launcher,), life=notes.life), GroupState.RUNNING)
         return name
 
     # -- ending --------------------------------------------------------------------------------------------------------
@@ -206,15 +216,21 @@ class HostGroup:
         grace: float,
         deadline: Deadline,
         *,
+        by: str = "",
         by_itself: bool = False,
         hurry: Callable[[], bool] = lambda: False,
     ) -> Outcome:
-        """Every process of the incarnation that runs. Returns by the deadline, or just after. Raises OSError where
-        processes cannot be seen."""
+        """Every process of the incarnation that runs. Returns by the deadline, or just after. `by`: who wants that.
+        Raises OSError where processes cannot be seen."""
         begun = self.clock()
         self.told_to_end = not by_itself
+        if self._notes is not None:
+            if self._launched is not None:
+                self._notes.launcher_ended(self._launched.pid)
+            if not by_itself:
+                self._notes.is_ended_by(by or "the supervisor")
         self._set(self._record, GroupState.ENDING)
-        came = end(_World(self, self._send), grace, deadline, hurry)
+        came = end(_World(self, self._notes, self._send), grace, deadline, hurry)
         left = tuple(describe(stat, stat.pid in came.refused) for stat in came.left)
         if left:
             note = f"{len(left)} process(es) cannot be ended"
@@ -240,12 +256,23 @@ class HostGroup:
     def _gone(self, *, by_itself: bool) -> None:
         status = self.launcher_status()
         if self._launched is not None:
+            if self._notes is not None:
+                self._notes.launcher_ended(self._launched.pid)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._launched.wait(0)
             self._launched = None
-        processes.reap(self._helpers)
+        self.collect()
+        if self._notes is not None:
+            self._notes.ended()
         self._set(
-            replace(self._record, ended=True, exit_status=status, ended_by_itself=by_itself, roster=()),
+            replace(
+                self._record,
+                ended=True,
+                exit_status=status,
+                ended_by_itself=by_itself,
+                roster=(),
+                life=self._notes.life if self._notes is not None else None,
+            ),
             GroupState.ENDED,
         )
 
@@ -265,15 +292,16 @@ class HostGroup:
     def remember(self, operation: Operation) -> None:
         """In place of what was known of it."""
         others = [one for one in self._record.operations if one.name != operation.name]
-        kept = tuple([*others, operation][-record.MAX_EARLIER :])
+        kept = tuple([*others, operation][-MAX_EARLIER:])
         self._set(replace(self._record, operations=kept), self._phase, self._note)
 
     def note_roster(self) -> None:
         """Who belongs to it now, for whoever comes after a killed supervisor."""
         found = self.members()
-        roster = tuple(Known(pid=one.pid, ticks=one.start_ticks) for one in found.values())[: record.MAX_ROSTER]
-        if roster != self._record.roster or self._unsaved:
-            self._set(replace(self._record, roster=roster), self._phase, self._note)
+        roster = tuple(Known(pid=one.pid, ticks=one.start_ticks) for one in found.values())[:MAX_ROSTER]
+        life = self._notes.life if self._notes is not None and self._notes.look(found) else self._record.life
+        if life is not self._record.life or roster != self._record.roster or self._unsaved:
+            self._set(replace(self._record, roster=roster, life=life), self._phase, self._note)
 
     def _set(self, said: Record, phase: GroupState, note: str = "") -> None:
         with self._lock:
@@ -293,13 +321,20 @@ class HostGroup:
 @dataclass(frozen=True)
 class _World:
     group: HostGroup
+    notes: LifeNotes | None
     sender: Send
 
     def members(self) -> Mapping[int, Stat]:
-        return self.group.members()
+        found = self.group.members()
+        if self.notes is not None:
+            self.notes.look(found)
+        return found
 
     def send(self, stat: Stat, number: int) -> Sent:
-        return self.sender(stat, number)
+        said = self.sender(stat, number)
+        if said is Sent.SENT and number != signal.SIGCONT and self.notes is not None:
+            self.notes.signalled(stat, number)
+        return said
 
     def pause(self, seconds: float) -> None:
         time.sleep(seconds)

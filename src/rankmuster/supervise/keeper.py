@@ -26,6 +26,8 @@ FAILED = 125
 ROSTER_SECONDS = 5.0
 """Between two notes of who belongs to the group."""
 FIRST_ROSTER_SECONDS = 1.0
+EARLY_SECONDS = 60.0
+"""So long after a start they follow each other more closely: ranks come, and may go before anybody has met them."""
 
 END_SECONDS = 20.0
 """After the grace: what sleeps in a driver takes seconds to be gone. Callers wait meanwhile, and have 30 s or so."""
@@ -50,7 +52,7 @@ class Keeper:
         self._jobs = Jobs(self._wake)
         self._back_off = BackOff(settings.restarts, settings.within)
         self._restart_at: float | None = None
-        self._roster_at = 0.0
+        self._roster_at = self._early_until = 0.0
 
     # -- callers -------------------------------------------------------------------------------------------------------
 
@@ -98,7 +100,7 @@ class Keeper:
         answer = operations.start(self._group, after, operation, wish)
         if self._group.living:
             self._restart_at = None
-            self._roster_at = self._group.clock() + FIRST_ROSTER_SECONDS
+            self._look_soon()
         self._tell(f"start ({operation}): {answer.ending.value}: {answer.note}")
         return answer
 
@@ -143,7 +145,7 @@ class Keeper:
             self._tell(str(error))
             return error.status
         self._tell(f"{self._settings.name} runs as incarnation {name}, profile: {self._group.profile}")
-        self._roster_at = self._group.clock() + FIRST_ROSTER_SECONDS
+        self._look_soon()
         return None
 
     def _own_end(self) -> int | None:
@@ -182,7 +184,12 @@ class Keeper:
         if self._group.living:
             deadline = Deadline.after(self._settings.grace + END_SECONDS, self._group.clock)
             # a second signal is for somebody who does not want to wait
-            came = self._group.end(self._settings.grace, deadline, hurry=lambda: len(self._signals) > 1)
+            came = self._group.end(
+                self._settings.grace,
+                deadline,
+                by=f"{signal.Signals(number).name} to the supervisor",
+                hurry=lambda: len(self._signals) > 1,
+            )
             if came.left:
                 self._tell(f"what is left cannot be ended: {told(came.left)}")
                 return FAILED
@@ -201,11 +208,16 @@ class Keeper:
         with contextlib.suppress(OSError):
             self._group.settle()
 
+    def _look_soon(self) -> None:
+        self._roster_at = self._group.clock() + FIRST_ROSTER_SECONDS
+        self._early_until = self._group.clock() + EARLY_SECONDS
+
     def _look_after(self) -> None:
         """Who belongs to the group, now and then; and whether what could not be ended has gone."""
         if not self._group.living or self._group.clock() < self._roster_at:
             return
-        self._roster_at = self._group.clock() + ROSTER_SECONDS
+        early = self._group.clock() < self._early_until
+        self._roster_at = self._group.clock() + (FIRST_ROSTER_SECONDS if early else ROSTER_SECONDS)
         with contextlib.suppress(OSError):
             self._group.note_roster()
 

@@ -11,11 +11,11 @@ from rankmuster.adapters import supervisor_wire as wire
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.proc import Proc
 from rankmuster.model.incident import Answer, Ending
+from rankmuster.model.run_record import Operation
 from rankmuster.supervise import naming, processes
 from rankmuster.supervise.group import HostGroup, Outcome
 from rankmuster.supervise.launch import CannotLaunch
 from rankmuster.supervise.left import told
-from rankmuster.supervise.record import Operation
 from rankmuster.supervise.start_environment import BadWish, check_variables
 
 GPU_SHARE = 0.25
@@ -84,6 +84,7 @@ def terminate(
         came = group.end(
             min(grace, deadline.remaining() * GRACE_SHARE),
             deadline.before(deadline.remaining() * GPU_SHARE),
+            by=f"whoever asked for {operation}",
             hurry=hurry,
         )
         answer = _of_ending(group, base, came, deadline)

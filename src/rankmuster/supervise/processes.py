@@ -142,15 +142,21 @@ def _collect(pid: int, found: dict[int, int]) -> None:
             found[pid] = status
 
 
-def ended(pid: int) -> int | None:
-    """Exit status of a child (128 + N for signal N) that is not collected by this; None while it lives."""
+def exit_code(pid: int) -> int | None:
+    """Exit code of a child (-N for signal N) that is not collected by this; None while it lives."""
     try:
         seen = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return 0  # somebody has collected it: how it ended is not known
     if seen is None:
         return None
-    return seen.si_status if seen.si_code == os.CLD_EXITED else 128 + seen.si_status
+    return seen.si_status if seen.si_code == os.CLD_EXITED else -seen.si_status
+
+
+def ended(pid: int) -> int | None:
+    """The same as a shell has it: 128 + N for signal N."""
+    code = exit_code(pid)
+    return code if code is None or code >= 0 else 128 - code
 
 
 def ticks_per_second() -> int:

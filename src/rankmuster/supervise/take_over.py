@@ -17,11 +17,11 @@ from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.find.seen import INCARNATION, INSTANCE
 from rankmuster.collect.proc import NotAllowed, Proc
 from rankmuster.collect.proc_text import Stat
+from rankmuster.model.run_record import Record
 from rankmuster.supervise import naming, processes
 from rankmuster.supervise.ending import end
 from rankmuster.supervise.left import describe, told
 from rankmuster.supervise.processes import Sent
-from rankmuster.supervise.record import Record
 from rankmuster.supervise.settings import RunSettings
 
 SECONDS = 60.0
