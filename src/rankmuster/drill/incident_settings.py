@@ -9,8 +9,11 @@ from typing import Any
 
 from rankmuster.drill.engine_http import GOOD
 from rankmuster.drill.incident_gateway import BACKEND, SERVER
+from rankmuster.model.incident import Step
 
 PROBE_TOKENS = 2
+EVIDENCE_SECONDS = 19.5
+"""Of the step: what it may take is 20 s, measured from outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ def settings(places: Places, collect: tuple[str, ...] = ()) -> str:
         "watch": str(places.watch),
         "enable": ["traffic", "group"],
         "undecided": "rebuild",
+        "budget": {Step.EVIDENCE.value: EVIDENCE_SECONDS},
         "instances": {places.instance: instance},
     }
     return json.dumps(whole, indent=1) + "\n"
