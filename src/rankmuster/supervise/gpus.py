@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from rankmuster.collect.deadline import Deadline
 
 TOLERANCE_MIB = 64
-"""More than idle GPUs differ from one look to the next (the driver's own, some MiB), and a fraction of what the
-smallest process holds: a CUDA context alone takes hundreds of MiB on any GPU of a data centre."""
+"""On an H200 the memory in use came back to the very MiB after each of three endings, and the smallest process (a CUDA
+context, 10 MB of its own) held 630 MiB: a tenth of that leaves room for what a driver itself keeps."""
 
 BEFORE_SECONDS = 5.0
 """For the look before the first start: NVML takes seconds to begin where the driver keeps no state (persistence mode
