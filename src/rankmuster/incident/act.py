@@ -79,7 +79,6 @@ class Acting:
     """Does the actions of one step. `number`: of its thread, as `Record.begin` gave it.
 
     `asked_to_end`: whether the step should end at its next safe point: between two actions, or while it waits.
-    `settle_only`: its time was over before this runner came: what an earlier one left open is looked at, no more.
     """
 
     def __init__(
@@ -91,11 +90,10 @@ class Acting:
         reached: Callable[[str], None],
         *,
         asked_to_end: Callable[[], bool] = lambda: False,
-        settle_only: bool = False,
     ) -> None:
         self._record, self._slots = record, slots
         self._step, self._number, self._reached = step, number, reached
-        self._asked_to_end, self._settle_only = asked_to_end, settle_only
+        self._asked_to_end = asked_to_end
 
     @property
     def number(self) -> int:
@@ -130,9 +128,8 @@ class Acting:
         if before is not None and before.ending is not None:
             # an earlier runner did it and wrote it down; only the step's end is missing
             return Answer(ending=before.ending, note=before.note, data=before.result)
-        if before is None and (self.ending or self._settle_only):
-            why = "its time was over before it was begun" if self._settle_only else "the step was told to end before it"
-            return Answer(ending=Ending.SKIPPED, note=f"{action.name}: {why}")
+        if before is None and self.ending:
+            return Answer(ending=Ending.SKIPPED, note=f"{action.name}: the step was told to end before it")
         hold = self._slots.take(action.slot, f"{action.slot}: {action.name}", deadline, lambda: self.given_up)
         if isinstance(hold, str):
             note = f"nothing was asked of {action.slot}: an earlier call of it has not returned ({hold})"
@@ -208,9 +205,9 @@ class Acting:
         if sight.shown is Shown.HOLDS:
             note = f"it was found done after a runner's end: {sight.note}"
             return Answer(ending=Ending.DONE, note=note, data={**sight.data, "found": True})
-        if self._settle_only or self.ending:
+        if self.ending:
             unknown = sight.shown is Shown.UNKNOWN
-            note = f"a runner died while it did this, and its time is over: {sight.note}"
+            note = f"a runner died while it did this, and it is not to go on: {sight.note}"
             return Answer(ending=Ending.UNKNOWN if unknown else Ending.TIMED_OUT, note=note)
         if action.safe or (action.bound and sight.shown is Shown.NOT):
             self._intend(action)

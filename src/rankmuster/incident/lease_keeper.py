@@ -13,21 +13,19 @@ from rankmuster.collect.deadline import Clock
 from rankmuster.incident.journal import Journal, LeaseLost
 from rankmuster.model.incident import Lease
 
-LEASE_SECONDS = 30.0
-"""A runner that died is followed by another one after this; a database that is away for less changes nothing."""
+LEASE_SECONDS = 10.0
+"""A runner that died is followed by one on another host after this, within the seconds of the step that it was in; a
+database that is away for less changes nothing."""
 
 RENEWALS = 3
 """Of one lease: two of them may fail."""
 
+FRESH = 2 / 3
+"""Share of a lease that has to be left when a long action begins; it is renewed as the action goes. Longer leases would
+keep the next runner out until the time of the step is over."""
+
 RETRY_SECONDS = 1.0
 """Between two attempts while the journal fails."""
-
-MOST_COVERED = 60.0
-"""Seconds of one action that a lease is stretched over before it begins, so that it outlives the action even if this
-process is frozen meanwhile. Longer ones (re-tests) take nothing from anybody, and are renewed as they go."""
-
-COVER_MARGIN = 5.0
-"""... and beyond its deadline: for the look that follows, and the writing of its result."""
 
 
 class LeaseKeeper:
@@ -74,14 +72,17 @@ class LeaseKeeper:
             return self._lease
 
     def cover(self, seconds: float) -> None:
-        """Makes sure that it is ours for so long. Raises LeaseLost, and what the journal raises when it fails."""
-        wanted = min(seconds, MOST_COVERED) + COVER_MARGIN
+        """Makes sure that it is ours for so long, or freshly renewed where that is longer than a lease.
+
+        Raises LeaseLost, and what the journal raises when it fails.
+        """
+        wanted = min(seconds, self._seconds * FRESH)
         with self._lock:
             why = self._why_lost()
             if why is not None or self._lease is None:
                 raise LeaseLost(why or f"no lease of {self._instance} was taken")
             if self._good_until - self._clock() < wanted:
-                self._renew(max(wanted, self._seconds))
+                self._renew(self._seconds)
 
     def close(self) -> None:
         """Gives it back, if it is ours; nothing is raised: it runs out by itself."""
@@ -117,9 +118,8 @@ class LeaseKeeper:
             with self._lock:
                 if self._closing.is_set() or self._why_lost() is not None:
                     return
-                left = self._good_until - self._clock()
                 try:
-                    self._renew(max(self._seconds, left))
+                    self._renew(self._seconds)
                     pause = self._seconds / RENEWALS
                 except LeaseLost:
                     return

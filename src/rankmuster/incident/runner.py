@@ -271,7 +271,6 @@ class Runner:
             self._slots,
             step,
             Deadline.after(max(left, 0.0), self._clock),
-            settle_only=left <= 0,
             reached=self._reached,
             over=self._news.set,
         )
@@ -292,6 +291,9 @@ class Runner:
     def _abandon(self, record: Record, one: Abandon) -> bool:
         """Asks it to end, waits a little where something is under way, then leaves it behind."""
         thread = self._threads.get(one.step)
+        ordinary = record.incident.aborted is None and record.incident.deadline is None
+        if thread is not None and thread.makes_up and ordinary:
+            return True
         if thread is not None:
             thread.ask_to_end()
             if not thread.patience_over(one.step):

@@ -59,15 +59,17 @@ ACTING_PATIENCE = 10.0
 """Seconds for an action that is under way to come to its result, once its step is to end. A call keeps to its own
 deadline; what takes longer is left behind."""
 
-SETTLE_SECONDS = 5.0
-"""Of the looks at what a runner that died left open, where the step's own time is over."""
+TAKEN_OVER_SECONDS = 10.0
+"""Of a step whose own time was over before this runner came: it was lost to the death of another one. Enough to look at
+what that one left open, and to end a group or start it. A drain is not made up for."""
 
 
 class RunningStep:
     """Its thread is a daemon: a process that ends waits for none of them."""
 
-    def __init__(self, record: Record, step: Step, number: int, deadline: Deadline) -> None:
+    def __init__(self, record: Record, step: Step, number: int, deadline: Deadline, *, made_up: bool) -> None:
         self._record, self.step, self._number, self._deadline = record, step, number, deadline
+        self._made_up = made_up
         self._asked_at: float | None = None
         self._over = threading.Event()
         self.ended = Ended(Ending.FAILED, "it ended without a word")
@@ -85,6 +87,11 @@ class RunningStep:
     @property
     def asked_to_end(self) -> bool:
         return self._asked_at is not None
+
+    @property
+    def makes_up(self) -> bool:
+        """Whether it still has time that an earlier runner lost."""
+        return self._made_up and not self.over and not self._deadline.passed
 
     def ask_to_end(self) -> None:
         if self._asked_at is None:
@@ -140,17 +147,15 @@ def begin(
     step: Step,
     deadline: Deadline,
     *,
-    settle_only: bool,
     reached: Callable[[str], None],
     over: Callable[[], None],
 ) -> RunningStep:
-    """Starts its thread. `settle_only`: its time was over before this runner came. `over`: called at its end."""
+    """Starts its thread. `over`: called at its end."""
     number = record.begin(step)
-    if settle_only:
-        deadline = Deadline.after(SETTLE_SECONDS, deadline.clock)
-    running = RunningStep(record, step, number, deadline)
-    acting = Acting(
-        record, slots, step, number, reached, asked_to_end=lambda: running.asked_to_end, settle_only=settle_only
-    )
+    made_up = deadline.passed and step is not Step.DRAIN
+    if made_up:
+        deadline = Deadline.after(TAKEN_OVER_SECONDS, deadline.clock)
+    running = RunningStep(record, step, number, deadline, made_up=made_up)
+    acting = Acting(record, slots, step, number, reached, asked_to_end=lambda: running.asked_to_end)
     running.go(Scene(setting=setting, step=step, record=record, acting=acting, deadline=deadline), over)
     return running

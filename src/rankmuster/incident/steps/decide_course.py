@@ -16,6 +16,7 @@ from rankmuster.incident.tools import Tools
 from rankmuster.model.incident import Decision, Ending, EventKind, GroupLook, GroupState, Step
 from rankmuster.model.plain_json import Bounds, NotPlain, to_plain
 from rankmuster.model.verdict import Verdict
+from rankmuster.model.verdict_brief import brief
 from rankmuster.model.verdict_json import verdict_from_plain
 
 MOST_BYTES = 64 << 20
@@ -32,11 +33,18 @@ class NoVerdict(Exception):
 
 def run(scene: Scene) -> Ended:
     """Data: `course`, `boundary`."""
+    before = scene.record.incident
+    if before.decision is not None and before.planned_at > before.decided_at > 0:
+        # an earlier runner wrote both and died before the step's end; what it planned may have begun
+        return _ended(before.decision)
     try:
         verdict = the_verdict(scene)
     except NoVerdict as error:
         scene.note(f"decided without a verdict: {error}")
         verdict = None
+    if verdict is not None:
+        # its file lies beside the evidence, and a post-mortem is read when that has long gone
+        scene.note(verdict.summary, {"verdict": brief(verdict)})
     facts, notes = facts_now(scene, verdict)
     for note in notes:
         scene.note(note)
@@ -52,6 +60,10 @@ def run(scene: Scene) -> Ended:
     )
     event = planned_event(plan, at=0.0, by="", budget=scene.setting.budget, can_elsewhere=elsewhere)
     scene.record.write(EventKind.PLANNED, step=scene.step, note=event.note, data=event.data, within=scene.acting.number)
+    return _ended(decision)
+
+
+def _ended(decision: Decision) -> Ended:
     return Ended(Ending.DONE, words(decision), {"course": decision.course.value, "boundary": decision.boundary.value})
 
 
