@@ -51,6 +51,7 @@ PAGES = {"collect": COLLECT, "bundle": COLLECT, "watch": WATCH, "top": WATCH} | 
         "admit": ("admission",),
         "drift": ("drift",),
         "incident": ("incident",),
+        "run": ("run",),
     }.items()
 }
 """The commands that have a page of their own; the README speaks of the options of the others."""

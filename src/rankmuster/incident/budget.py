@@ -17,8 +17,8 @@ DEFAULT_SECONDS: Mapping[Step, float] = {
     Step.STOP_TRAFFIC: 5.0,
     # the longest answers of a chat; it ends at once where nothing can end any more
     Step.DRAIN: 20.0,
-    # `collect` takes 20 s by default, and is given 2 s to close its bundle
-    Step.EVIDENCE: 22.0,
+    # what is not in a bundle by then is gone, or was never there: `collect` ends before it, and closes what it has
+    Step.EVIDENCE: 20.0,
     # a bundle of 512 ranks takes 8 s on an idle processor
     Step.DIAGNOSE: 10.0,
     Step.DECIDE: 2.0,
