@@ -29,6 +29,13 @@ class Past:
     def begun(self, step: Step) -> bool:
         return self._newest(EventKind.STEP_BEGUN, step) is not None
 
+    def since_begun(self, step: Step) -> tuple[Event, ...]:
+        """Events after its newest beginning."""
+        for place in range(len(self.events) - 1, -1, -1):
+            if self.events[place].kind is EventKind.STEP_BEGUN and self.events[place].step is step:
+                return self.events[place + 1 :]
+        return ()
+
     def intended(self, step: Step) -> bool:
         """Whether something of it was about to be done for real."""
         return any(

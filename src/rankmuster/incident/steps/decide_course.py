@@ -33,10 +33,10 @@ class NoVerdict(Exception):
 
 def run(scene: Scene) -> Ended:
     """Data: `course`, `boundary`."""
-    before = scene.record.incident
-    if before.decision is not None and before.planned_at > before.decided_at > 0:
+    before = scene.decision
+    if before is not None and is_planned(scene):
         # an earlier runner wrote both and died before the step's end; what it planned may have begun
-        return _ended(before.decision)
+        return _ended(before)
     try:
         verdict = the_verdict(scene)
     except NoVerdict as error:
@@ -65,6 +65,12 @@ def run(scene: Scene) -> Ended:
 
 def _ended(decision: Decision) -> Ended:
     return Ended(Ending.DONE, words(decision), {"course": decision.course.value, "boundary": decision.boundary.value})
+
+
+def is_planned(scene: Scene) -> bool:
+    """Whether this very run of the step has its decision and the plan for it on disk."""
+    since = [one.kind for one in scene.past.since_begun(Step.DECIDE)]
+    return EventKind.DECIDED in since and EventKind.PLANNED in since[since.index(EventKind.DECIDED) :]
 
 
 def words(decision: Decision) -> str:
