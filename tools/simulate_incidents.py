@@ -44,7 +44,7 @@ def told(results: list[Result]) -> dict[str, Any]:
     return {
         "seeds": len(results),
         "incidents": [one.opened for one in results],
-        "breaker_opened": len(opened),
+        "breaker_opened_in": sum(any(what == "opened" for _, what in one.breaker) for one in results),
         "breaker_after_s": {"median": middle(opened), "worst": max(opened, default=None)},
         "rebuilds_begun_before_it_opened": max(before, default=None),
         "rebuilds_begun_in_outage": max(one.rebuilds_in_outage for one in results),
@@ -58,7 +58,7 @@ def told(results: list[Result]) -> dict[str, Any]:
         "nodes_fenced_by_drift": max(one.fenced_by_drift for one in results),
         "nodes_fenced_by_fabric": max(one.fenced_by_fabric for one in results),
         "hit_by_outage": max(one.hit for one in results),
-        "of_them_served_again": min(one.served_again for one in results),
+        "of_them_not_served_again": max(one.hit - one.served_again for one in results),
         "half_served_after_heal_s": middle([one.half_served_after for one in results]),
         "all_served_after_heal_s": worst([one.all_served_after for one in results]),
         "single_faults": sum(one.single_faults for one in results),
