@@ -19,6 +19,7 @@ from typing import Any
 
 import admission_tables
 import baseline_tables
+import incident_tables
 
 from rankmuster.diagnose import context
 from rankmuster.diagnose.detectors import late_arrival
@@ -375,6 +376,7 @@ def main() -> None:
         + dumps_on_cores()
         + baselines()
         + admission()
+        + incident_tables.section(MEASURED)
         + timing()
     )
 
