@@ -100,6 +100,10 @@ def collect(
             "--left", metavar="PATH", help="A log, or a folder of logs, of processes that have ended; several times."
         ),
     ] = None,
+    run_folder: Annotated[
+        Path | None,
+        typer.Option("--run-folder", metavar="FOLDER", help="Where `rankmuster run` keeps its records (its --folder)."),
+    ] = None,
     addresses: Annotated[
         AddressMode,
         typer.Option("--addresses", help="foreign: public ones get a pseudonym; all: every one; keep: none."),
@@ -117,7 +121,8 @@ def collect(
     ] = 60.0,
     debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:
-    """Save the evidence of a live instance on this node, before anything is killed.
+    """Save the evidence of a live instance on this node, before anything is killed; or what one that has ended under
+    `rankmuster run` has left.
 
     Runs on a node, in a pod or as a sidecar. Everything is taken at once, under one deadline; what vanishes first is
     taken first, and what does not answer is written down and left behind. A healthy instance is not asked for dumps,
@@ -130,6 +135,7 @@ def collect(
     """
     with doing("loading the program"):
         load_numpy()
+        from rankmuster.adapters.supervisor_wire import default_run_folder
         from rankmuster.collect.save import Refused, Request, save
 
     wishes = Wishes(
@@ -143,7 +149,8 @@ def collect(
         addresses=addresses,
         left=tuple(str(path.absolute()) for path in left or ()),
     )
-    request = Request(output, deadline, tuple(pid or ()), instance, wishes, _seconds_since_start())
+    folder = run_folder if run_folder is not None else default_run_folder()
+    request = Request(output, deadline, tuple(pid or ()), instance, wishes, _seconds_since_start(), folder.absolute())
     _step_back()
     with doing(f"collecting into {output}"), _hurry_on_signal() as hurry:
         try:

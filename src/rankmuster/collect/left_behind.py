@@ -60,7 +60,10 @@ class Sorted:
 
 def began(target: Target) -> float:
     """Unix seconds: what was last written before is of an earlier run."""
-    return min((process.started_at for process in target.processes), default=0.0) - CLOCK_SLACK
+    times = [process.started_at for process in target.processes]
+    if target.ended is not None:
+        times.append(target.ended.began)
+    return min(times, default=0.0) - CLOCK_SLACK
 
 
 def somebody_missing(proc: Path, target: Target) -> bool:
@@ -156,6 +159,7 @@ def _held_by_others(
 def _family(proc: Path, target: Target) -> set[int]:
     own = {process.pid for process in target.processes}
     own |= {me for me in (Proc(proc).own_pid(),) if me is not None}
+    own |= {target.ended.supervisor} if target.ended is not None else set()
     waiting = [process.parent for process in target.processes if process.parent]
     while waiting:
         pid = waiting.pop()

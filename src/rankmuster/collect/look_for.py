@@ -5,11 +5,17 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.find import run_file
 from rankmuster.collect.find.devices import Gpu
+from rankmuster.collect.find.ended import ended_part, ended_target
+from rankmuster.collect.find.naming import clean
+from rankmuster.collect.find.run_file import Kept, NotBelieved
 from rankmuster.collect.find.search import Found, Request, find
+from rankmuster.collect.find.seen import INCARNATION
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.node.nvml_session import listed
 from rankmuster.collect.target import Target
@@ -69,8 +75,11 @@ class _Nvml:
         return self.found
 
 
-def look_for(machine: Machine, request: Request, *, now: float, deadline: Deadline) -> Sought:
-    """The instance that `request` means.
+def look_for(
+    machine: Machine, request: Request, *, now: float, deadline: Deadline, run_folder: Path | None = None
+) -> Sought:
+    """The instance that `request` means: what lives of it, and what the record of its supervisor in `run_folder` tells
+    of the rest.
 
     Raises Ambiguous where several are found; the message lists them.
     """
@@ -87,7 +96,57 @@ def look_for(machine: Machine, request: Request, *, now: float, deadline: Deadli
             f"{len(found.targets)} instances run on {machine.hostname}: {listed}{more}. "
             "Name one with --instance NAME or --pid PID"
         )
-    return Sought(found.targets[0] if found.targets else None, found.notes)
+    if run_folder is None:
+        return Sought(found.targets[0] if found.targets else None, found.notes)
+    if found.targets:
+        return _with_the_gone(found.targets[0], machine, run_folder, found.notes)
+    return _ended(machine, request, run_folder, found.notes)
+
+
+def _with_the_gone(target: Target, machine: Machine, folder: Path, notes: tuple[str, ...]) -> Sought:
+    """What lives of it, with those of its incarnation that have ended. Nothing is said of records that do not matter:
+    most instances have none."""
+    marked = target.setting(INCARNATION)
+    if marked is None:
+        return Sought(target, notes)
+    try:
+        kept = run_file.named(folder, target.name, machine)
+    except NotBelieved as error:
+        return Sought(target, (*notes, str(error)))
+    if kept is None or kept.record.incarnation is None or clean(kept.record.incarnation) != clean(marked):
+        return Sought(target, notes)
+    ended = ended_part(kept, {*(process.pid for process in target.processes), *run_file.living(kept.record, machine)})
+    return Sought(target if ended is None else replace(target, ended=ended), notes)
+
+
+def _ended(machine: Machine, request: Request, folder: Path, notes: tuple[str, ...]) -> Sought:
+    """What its supervisor's record tells of an instance that nobody could be found of."""
+    try:
+        kept = _kept(machine, request, folder)
+    except NotBelieved as error:
+        return Sought(None, (*notes, str(error)))
+    if kept is None:
+        return Sought(None, notes)
+    alive = run_file.living(kept.record, machine)
+    if alive:
+        pids = ", ".join(map(str, alive[:8]))
+        told = f"its supervisor's record {kept.path} is of an instance that lives (pids {pids}): it tells of no end"
+        return Sought(None, (*notes, told))
+    target = ended_target(kept, machine.hostname)
+    if target is None:
+        return Sought(None, (*notes, f"its supervisor's record {kept.path} tells of no start"))
+    return Sought(target, tuple(note for note in notes if not note.startswith(_NOBODY)))
+
+
+_NOBODY = ("no instance is called ", "there is no process ")
+"""Notes of the search that are no news of an instance that has ended."""
+
+
+def _kept(machine: Machine, request: Request, folder: Path) -> Kept | None:
+    """Raises NotBelieved."""
+    if request.instance is not None:
+        return run_file.named(folder, request.instance, machine)
+    return run_file.with_process(folder, request.pids, machine) if request.pids else None
 
 
 def _enough(found: Found) -> bool:

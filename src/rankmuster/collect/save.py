@@ -54,7 +54,8 @@ class Refused(Exception):
 class Request:
     """`output`: the bundle to make. `deadline_seconds`: for all of it, of which `spent_seconds` went before the work
     began: a program starts slowly on a node whose processors are all busy. More than the whole deadline is no start:
-    what became this program (a shell that slept, then `exec`) had run so long, and counts for nothing."""
+    what became this program (a shell that slept, then `exec`) had run so long, and counts for nothing. `run_folder`:
+    where supervisors keep their records; None: nobody is asked."""
 
     output: Path
     deadline_seconds: float
@@ -62,6 +63,7 @@ class Request:
     instance: str | None = None
     wishes: Wishes = field(default_factory=Wishes)
     spent_seconds: float = 0.0
+    run_folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,8 @@ def save(
     except OutputRefused as error:
         raise Refused(str(error)) from error
     try:
-        sought = look_for(machine, Wanted(request.pids, request.instance), now=started, deadline=deadline)
+        wanted = Wanted(request.pids, request.instance)
+        sought = look_for(machine, wanted, now=started, deadline=deadline, run_folder=request.run_folder)
     except Ambiguous as error:
         staging.abandon()
         raise Refused(str(error)) from error
@@ -174,6 +177,9 @@ def _put_instance(sink: Sink, target: Target, time: float) -> None:
     text = json.dumps(facts, indent=1, ensure_ascii=False, default=str)
     try:
         sink.put("instance.json", text.encode("utf-8", "replace"), look_time=time, replace=True)
+        if target.ended is not None:
+            said = json.dumps(target.ended.said, indent=1, ensure_ascii=False, default=str).encode("utf-8", "replace")
+            sink.put("platform/supervisor.json", said, look_time=time, host=target.host, replace=True)
     except SinkFull:
         return
 
@@ -229,7 +235,12 @@ def _headline(
             f"instance {target.name} ({target.engine or 'engine unknown'}) on {target.host}: "
             f"{len(target.workers)} worker(s), {ranks_text(ranks) if ranks else 'no rank known'}{world}"
         )
-        if not target.workers:
+        if target.ended is not None and target.ended.story:
+            lines = [
+                f"instance {target.name} on {target.host} has ended, as its supervisor has written down: "
+                f"{target.ended.story}; what incarnation {target.incarnation} left was taken"
+            ]
+        elif not target.workers:
             lines.append("no process with a rank lives here: only what ended ones have left could be taken of them")
         elif target.nccl_loaded is False:
             lines.append("no process of it has NCCL loaded: there is no RAS to ask and no NCCL log to expect")

@@ -27,8 +27,8 @@ class ProcessOfInstance:
     process. `environ`, `command`: everything, for collectors to look things up in; never written out unfiltered.
     `root`: where the process's own file system is seen from here (`/proc/PID/root`), `/` when it is the same.
     `gpu_uuids`, `gpus`: NVML indices and UUIDs, from NVML's process list or the environment.
-    `state`: one letter of /proc/PID/stat (Z: it has exited and was not reaped); `exit_status`: of such a one, negative
-    for a signal, None where the kernel does not tell.
+    `state`: one letter of /proc/PID/stat (Z: it has exited and was not reaped; X: it is gone); `exit_status`: of such a
+    one, negative for a signal, None where nobody tells; `exited_at`: unix seconds, None unknown.
     """
 
     pid: int
@@ -50,6 +50,7 @@ class ProcessOfInstance:
     command: tuple[str, ...] = field(default=(), repr=False)
     state: str = "?"
     exit_status: int | None = None
+    exited_at: float | None = None
 
     def outside(self, path: str) -> Path:
         """Where a path of the process (absolute, or relative to its working folder) is found from here."""
@@ -60,8 +61,41 @@ class ProcessOfInstance:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOutput:
+    """A file that processes which have ended wrote to. `offset`: bytes of it that others had written before, as long as
+    it is the file of that `inode` (None: whichever it is). `uid`: whose file it must be."""
+
+    path: str
+    rank: int | None = None
+    offset: int = 0
+    inode: int | None = None
+    uid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What the instance's supervisor has written down of processes that have ended. Their numbers may be others' by
+    now: nothing of /proc is theirs.
+
+    `began`: unix seconds of the incarnation's start. `supervisor`: its pid. `said`: the rest, as
+    `platform/supervisor.json` has it. `silent`: its output went where nobody can read it again. `story`: how it ended,
+    a sentence.
+    """
+
+    processes: tuple[ProcessOfInstance, ...]
+    began: float
+    supervisor: int
+    outputs: tuple[LeftOutput, ...] = ()
+    said: Mapping[str, object] = field(default_factory=dict, repr=False)
+    silent: bool = False
+    story: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """One instance on this node. `name`, `deployment`, `incarnation` as in DESIGN, "Words".
+
+    `processes`: that could be seen; none where it is known by its supervisor's record alone (`ended`).
 
     `engine`: vllm, sglang, tensorrt-llm, torch, ... or None; `world_size`: ranks on all nodes, None when unknown.
     `nccl_loaded`: whether a process has NCCL's library mapped; None when that could not be looked at.
@@ -82,6 +116,12 @@ class Target:
     metrics_urls: tuple[str, ...] = ()
     log_folders: tuple[Path, ...] = ()
     found_by: tuple[str, ...] = ()
+    ended: Ended | None = None
+
+    @property
+    def gone(self) -> tuple[ProcessOfInstance, ...]:
+        """Processes that nobody sees any more and the supervisor has known, ranks first."""
+        return self.ended.processes if self.ended is not None else ()
 
     @property
     def workers(self) -> tuple[ProcessOfInstance, ...]:
@@ -90,10 +130,10 @@ class Target:
         return tuple(sorted(found, key=lambda process: (process.rank is None, process.rank or 0, process.pid)))
 
     def setting(self, *names: str) -> str | None:
-        """The first of these variables that any process of the instance has set, workers first."""
+        """The first of these variables that any process of the instance has set, workers first, those gone last."""
         others = [process for process in self.processes if process not in self.workers]
         for name in names:
-            for process in (*self.workers, *others):
+            for process in (*self.workers, *others, *self.gone):
                 if name in process.environ:
                     return process.environ[name]
         return None

@@ -13,7 +13,10 @@ from rankmuster.model.frameworklog import LineOrigin, LogSpan
 from rankmuster.model.instance import InstanceFacts
 from rankmuster.model.job import Rank
 from rankmuster.model.nccllog import InitPhase, LogOrigin, NcclInit, NcclInterface
+from rankmuster.model.node import TaskState
 from rankmuster.model.ras import RasMissingRank, RasPoll, RasRank
+
+_ENDED = frozenset({TaskState.ZOMBIE, TaskState.DEAD, TaskState.GONE})
 
 
 @dataclass(slots=True)
@@ -31,6 +34,7 @@ class Draft:
     exit_code: int | None = None
     exited_at: float | None = None
     has_exit_facts: bool = False
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ def build(evidence: Evidence, dumps: Iterable[FlightDump], facts: InstanceFacts 
         d.host, d.pid, d.gpu = process.host, process.pid, process.gpu
         d.gpu_uuid, d.bus_id, d.pod = process.gpu_uuid, process.bus_id, process.pod
         d.exit_code, d.exited_at, d.has_exit_facts = process.exit_code, process.exited_at, True
+        d.gone = process.state in _ENDED
     groups: dict[int, tuple[int, ...]] = {}
     dump_hosts: dict[int, str] = {}
     for dump in dumps:
@@ -153,6 +158,7 @@ def build(evidence: Evidence, dumps: Iterable[FlightDump], facts: InstanceFacts 
             d.exit_code,
             d.exited_at,
             d.has_exit_facts,
+            d.gone,
         )
         for d in sorted(drafts.values(), key=lambda d: d.rank)
     )

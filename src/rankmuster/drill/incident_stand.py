@@ -18,13 +18,13 @@ from pathlib import Path
 from types import TracebackType
 
 from rankmuster.adapters.supervisor_wire import socket_path
-from rankmuster.drill.engine_folder import CURRENT, RECORD, EngineFolder, FaultOrder, Incarnation
+from rankmuster.drill.engine_folder import RECORD, EngineFolder, FaultOrder, Incarnation
 from rankmuster.drill.engine_record import Recorded, What, read
 from rankmuster.drill.faults import Fault, When
 from rankmuster.drill.incident_gateway import Gateway
 from rankmuster.drill.incident_settings import Places, settings
 from rankmuster.drill.launch import Launched, bound
-from rankmuster.drill.plan import LOGS, TALLY, Backend
+from rankmuster.drill.plan import TALLY, Backend
 from rankmuster.drill.run import PROGRAM
 from rankmuster.drill.tally import Tally
 from rankmuster.drill.watcher import WATCH, Watcher
@@ -110,9 +110,7 @@ class Stand:
             Watcher(watch, wanted.instance, f"{self.places.url}/metrics", wanted.period, self.folder / "watch")
         )
         config = self.folder / "incident.yaml"
-        # Of a group that has ended nobody lives who could say where its output went.
-        left = ("--left", str(self.engine.path / CURRENT / LOGS))
-        config.write_text(settings(self.places, (*left, *wanted.collect)))
+        config.write_text(settings(self.places, tuple(wanted.collect)))
         self._launch("serve", [*PROGRAM, "incident", "serve", "--config", str(config)])
 
     def _launch(self, name: str, command: Sequence[str]) -> None:

@@ -44,7 +44,7 @@ def tools_of(config: IncidentConfig, instance: str, environ: Mapping[str, str] |
             group=None if one.group is None else _group(one.group, config, instance, environ),
             nodes=tuple(_node(kind, f"{kind.kind}-{number}") for number, kind in enumerate(one.node)),
             retest=None if one.retest is None else _retest(one.retest, one.nodes, folder_of(config, environ)),
-            evidence=_evidence(one.evidence, one.metrics_url),
+            evidence=_evidence(one.evidence, one.metrics_url, one.group),
             probe=None if one.probe is None else _probe(one.probe),
             enabled=enabled_roles(config, instance),
         )
@@ -114,11 +114,14 @@ def _retest(kind: AdmitRetest, nodes: Mapping[str, str], folder: Path) -> Retest
     )
 
 
-def _evidence(kind: CollectEvidence, metrics_url: str | None) -> Evidence:
+def _evidence(kind: CollectEvidence, metrics_url: str | None, group: GroupKind | None) -> Evidence:
     from rankmuster.adapters.collect_evidence import CollectEvidence as Collect
 
     address = () if metrics_url is None else ("--metrics-url", metrics_url)
-    return Collect(reach=kind.reach, hosts=kind.hosts, options=(*address, *kind.options))
+    # of a group that has ended, its supervisor's record beside the socket says who belonged to it and what they left
+    socket = group.socket if isinstance(group, SupervisorGroup) else None
+    folder = () if socket is None else ("--run-folder", str(socket.parent))
+    return Collect(reach=kind.reach, hosts=kind.hosts, options=(*address, *folder, *kind.options))
 
 
 def _probe(kind: HttpProbe) -> Probe:

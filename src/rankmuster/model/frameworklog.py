@@ -266,3 +266,16 @@ class LogSpan:
     first: Stamp | None
     last: Stamp | None
     engine: str | None  # vllm, sglang, tensorrt-llm, tgi where its lines show it
+
+
+@dataclass(frozen=True, slots=True)
+class GlooSizes:
+    """gloo aborts its process: what a peer has sent does not fit into the buffer of the call that waits for it.
+
+    `sent`, `room`: bytes. The rank is `origin.rank`, where the log is one rank's.
+    """
+
+    origin: LineOrigin
+    sent: int
+    room: int
+    text: str

@@ -27,6 +27,7 @@ class Rank:
     exit_code: int | None = None
     exited_at: float | None = None
     has_exit_facts: bool = False  # a supervisor listed this process
+    gone: bool = False  # ... and it had ended at its last look, however that was
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,10 @@ class RollCall:
 
 
 def exit_words(rank: Rank) -> str:
-    """`running`, `exit 1`, `SIGKILL`; `unknown` where no supervisor listed the process: not seen is not dead."""
+    """`running`, `exit 1`, `SIGKILL`; `gone` where nobody knows how it ended, `unknown` where no supervisor listed the
+    process: not seen is not dead."""
+    if rank.exit_code is None and rank.gone:
+        return "gone"
     if rank.exit_code is None:
         return "running" if rank.has_exit_facts else "unknown"
     if rank.exit_code < 0:

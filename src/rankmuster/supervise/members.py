@@ -17,7 +17,7 @@ from rankmuster.collect import bounded
 from rankmuster.collect.find.ranks import from_environ
 from rankmuster.collect.proc import NotAllowed, Proc
 from rankmuster.collect.proc_text import Stat
-from rankmuster.collect.strip.environment import allowed
+from rankmuster.collect.strip.environment import NEVER, allowed
 from rankmuster.model.run_record import MAX_MEMBERS, MAX_OUTPUTS, Member
 from rankmuster.supervise.processes import PROC, ticks_per_second
 
@@ -49,7 +49,7 @@ class Members:
     """For one incarnation and one thread. `environment`: of the command, as far as it may be written down."""
 
     def __init__(self, environment: Mapping[str, str], unix_now: Callable[[], float], root: Path = PROC) -> None:
-        self.environment: Mapping[str, str] = allowed(environment)
+        self.environment: Mapping[str, str] = _kept(environment)
         self.left_out = 0
         self._now = unix_now
         self._proc = Proc(root)
@@ -120,7 +120,7 @@ class Members:
             if place is not None and not self._taken(key, known.parent, place.rank):
                 known = replace(known, rank=place.rank, local_rank=place.local_rank, world=place.world)
                 if self._environment_of is None or place.rank < self._environment_of:
-                    self._environment_of, self.environment = place.rank, allowed(read.environ)
+                    self._environment_of, self.environment = place.rank, _kept(read.environ)
             elif known.rank is not None:
                 known = replace(known, rank=None, local_rank=None, world=None)
         self._members[key] = known
@@ -164,3 +164,11 @@ class Members:
         for key in over:
             del self._members[key], self._looks[key]
         self.left_out += len(over)
+
+
+def _kept(environ: Mapping[str, str]) -> dict[str, str]:
+    """What may be written down of it. Paths stay whole, since they lead to what ranks leave; a bundle has its own
+    rules, and the record is its user's alone."""
+    shown = allowed(environ)
+    paths = {name: environ[name] for name in shown if environ[name].startswith("/") and name not in NEVER}
+    return shown | {name: path for name, path in paths.items() if len(path) <= MAX_PATH and path.isprintable()}

@@ -22,16 +22,20 @@ def instance_facts(target: Target, now: float, environment: Mapping[str, str] | 
     for process in target.processes:
         if process.rank is not None and (process.rank not in ranked or process.state != "Z"):
             ranked[process.rank] = process
+    for process in target.gone:
+        if process.rank is not None:
+            ranked.setdefault(process.rank, process)
     whole = target.world_size is None or len(ranked) >= target.world_size
     shared = whole or target.setting(INCARNATION) is not None
-    others = [process for process in target.processes if process not in ranked.values()]
+    named = set(map(id, ranked.values()))
+    others = [process for process in (*target.processes, *target.gone) if id(process) not in named]
     return {
         "instance": target.name,
         "deployment": target.deployment,
         "incarnation": target.incarnation if shared else None,
         "incarnation_here": target.incarnation,
         "world_size": target.world_size,
-        "started_at": min((process.started_at for process in target.processes), default=None),
+        "started_at": _started(target),
         "last_look": now,
         "engine": target.engine,
         "engine_version": target.engine_version,
@@ -42,6 +46,13 @@ def instance_facts(target: Target, now: float, environment: Mapping[str, str] | 
     }
 
 
+def _started(target: Target) -> float | None:
+    times = [process.started_at for process in target.processes]
+    if target.ended is not None:
+        times.append(target.ended.began)
+    return min(times, default=None)
+
+
 def _process(target: Target, process: ProcessOfInstance) -> dict[str, object]:
     return {
         "rank": process.rank,
@@ -50,7 +61,7 @@ def _process(target: Target, process: ProcessOfInstance) -> dict[str, object]:
         "gpu": process.gpus[0] if process.gpus else None,
         "gpu_uuid": process.gpu_uuids[0] if process.gpu_uuids else None,
         "exit_code": process.exit_status,
-        "exited_at": None,
+        "exited_at": process.exited_at,
         "role": process.role.value,
         "name": process.name,
         "state": process.state,
@@ -65,7 +76,7 @@ def _environment(target: Target) -> dict[str, str]:
     from rankmuster.collect.strip.environment import allowed
 
     merged: dict[str, str] = {}
-    for process in (*target.workers, *target.processes):
+    for process in (*target.workers, *target.processes, *target.gone):
         for name, value in process.environ.items():
             merged.setdefault(name, value)
     return dict(allowed(merged))

@@ -20,7 +20,7 @@ NOBODY = "no process with a rank lives on this node"
 
 def left_dumps(scene: Scene, target: Target, sink: Sink, deadline: Deadline) -> Outcome:
     """Takes them, as far as they are of this run and of its user."""
-    known = heirs(scene.machine.proc, target.processes[:MAX_ASKED], deadline)
+    known = heirs(scene.machine.proc, (*target.processes, *target.gone)[:MAX_ASKED], deadline)
     if not known:
         return Outcome(Ending.NOTHING, f"{NOBODY}, and no process says where ranks would have left their dumps")
     shelf = Shelf(scene, sink, (), deadline, known)

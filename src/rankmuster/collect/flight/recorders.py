@@ -90,7 +90,7 @@ def _recorder(proc: Path, worker: ProcessOfInstance, torch: Version | None) -> R
 
 def _torch(proc: Path, workers: tuple[ProcessOfInstance, ...], deadline: Deadline) -> Version | None:
     limit = deadline.within(VERSION_SECONDS)
-    for worker in workers[:VERSION_TRIES]:
+    for worker in [one for one in workers if one.state != "X"][:VERSION_TRIES]:  # its number may be another's by now
         try:
             found = within(limit.remaining(), partial(torch_version, proc, worker))
         except Late:

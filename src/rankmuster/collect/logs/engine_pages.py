@@ -46,6 +46,8 @@ class EnginePages:
     def collect(self, scene: Scene, sink: Sink, deadline: Deadline) -> Outcome:
         """Looks at once, after the gap that was asked for, and once more when all else is done."""
         given = scene.wishes.metrics_url
+        if scene.target is not None and not scene.target.processes:
+            return Outcome(Ending.NOTHING, "no process of it lives: whoever answers at its address is another's")
         urls = (given,) if given is not None else (scene.target.metrics_urls if scene.target is not None else ())
         if not urls:
             return Outcome(Ending.NOTHING, _why(scene))

@@ -9,6 +9,7 @@ from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.left_behind import left_over
 from rankmuster.collect.logs import keepers
+from rankmuster.collect.logs.left_told import told
 from rankmuster.collect.logs.outputs import Outputs, elsewhere, left_by_the_dead, outputs
 from rankmuster.collect.logs.taking import outcome, take
 from rankmuster.collect.outcome import Ending, Outcome
@@ -33,6 +34,8 @@ class FrameworkLogs:
             return Outcome(Ending.NOTHING, "no instance was found, so there is nobody whose output could be read")
         found = outputs(target, scene.machine, deadline)
         left = left_by_the_dead(found, target, scene.machine, deadline)
+        known = told(target, deadline)
+        found.sources.extend(known.sources)
         pods, units = keepers.owners(Proc(scene.machine.proc), target.processes)
         found.sources.extend(keepers.pod_logs(self.var_log, pods))
         notes = self._journal(target, units, scene, sink, deadline) if found.journal else []
@@ -48,11 +51,14 @@ class FrameworkLogs:
         )
         state.trouble.extend(f"the files of {name} did not let themselves be looked at in time" for name in found.stuck)
         state.taken = dict.fromkeys(piece.path for piece in sink.pieces)
-        result = outcome(state, "log(s)", f"no output of these processes is in a file{_hint(found)}")
+        who = "these processes" if target.processes else "the processes that have ended"
+        result = outcome(state, "log(s)", f"no output of {who} is in a file{_hint(found)}")
         note = result.note
         if left.ours and state.taken:
             note += f"; {len(left.ours)} of them of processes that have ended{left_over(left)}"
-        return Outcome(result.ending, note, (*self._warnings(found, state.taken != {}), *notes))
+        if known.old:
+            note += f"; left alone: {known.old} that nobody has written to in this incarnation"
+        return Outcome(result.ending, note, (*self._warnings(found, state.taken != {}), *notes, *known.notes))
 
     def _journal(self, target: Target, units: set[str], scene: Scene, sink: Sink, deadline: Deadline) -> list[str]:
         """Notes on units whose journal could not be had."""

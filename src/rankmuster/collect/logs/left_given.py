@@ -37,7 +37,7 @@ class LeftGiven:
         given = scene.wishes.left
         if not given:
             return Outcome(Ending.NOTHING, "nobody named logs that ended processes have left (--left)")
-        if scene.target is not None:
+        if scene.target is not None and scene.target.processes:
             return Outcome(Ending.NOTHING, "processes of the instance live, and lead to their logs themselves")
         sources = [source for path in given for source in _sources(Path(path))]
         state = take(

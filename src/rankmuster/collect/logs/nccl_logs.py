@@ -82,7 +82,7 @@ def _places(target: Target, scene: Scene, deadline: Deadline) -> _Places:
     engines = [process for process in target.processes if process.rank is None and process.role is Role.ENGINE]
     users = [*target.workers, *engines]  # an engine without rank is no worker
     # Ranks inherit their settings: whoever started them has the same.
-    rest = [process for process in target.processes if process not in users][:MAX_ASKED]
+    rest = [process for process in (*target.processes, *target.gone) if process not in users][:MAX_ASKED]
     missing = somebody_missing(scene.machine.proc, target)
 
     def look(process: ProcessOfInstance) -> _Named:
@@ -117,8 +117,10 @@ def _unseen(named: Sequence[_Named], users: Sequence[ProcessOfInstance]) -> list
 
 
 def _source(candidate: Candidate, target: Target) -> Source:
-    """Whose it is only where the number is that of a process which is known still: a dead one not yet reaped."""
-    rank = next((one.rank for one in target.processes if one.inner_pid == candidate.pid and one.state == "Z"), None)
+    """Whose it is only where the number is that of a process which is known still: a dead one not yet reaped, or one
+    that its supervisor has known."""
+    known = (one for one in (*target.processes, *target.gone) if one.state in ("Z", "X"))
+    rank = next((one.rank for one in known if one.inner_pid == candidate.pid), None)
     like, name = candidate.like, candidate.path.rsplit("/", 1)[-1]
     packed = name.endswith(".gz")
     return Source(like.root, candidate.path, name.removesuffix(".gz"), rank, like.uid, packed=packed)

@@ -20,6 +20,7 @@ class Source:
 
     `uid`: whose file it must be, None: anybody's (the path is not the process's word). `said`: for people.
     `named`: its name in the bundle, without folder and rank. `rank`: whose it is, None: nobody's or several ranks'.
+    `begin`: byte of the file before which it is others'.
     """
 
     root: Path
@@ -29,6 +30,7 @@ class Source:
     uid: int | None = None
     descriptor: bool = False
     packed: bool = False
+    begin: int = 0
 
     @property
     def said(self) -> str:

@@ -24,13 +24,15 @@ class Tail:
     cut: bool
 
 
-def read(descriptor: int, limit: int, *, head: int = 0) -> Tail:
+def read(descriptor: int, limit: int, *, head: int = 0, begin: int = 0) -> Tail:
     """At most `limit` bytes of a regular file: its end, and `head` of them from its start. Raises OSError.
+
+    `begin`: what stands before that byte is left, as if the file began there; a shorter file was begun anew.
 
     What is written meanwhile is left out, so that a log that grows as it is read has an end.
     """
     end = os.fstat(descriptor).st_size
-    start = _first_data(descriptor, end)
+    start = max(_first_data(descriptor, end), begin if begin <= end else 0)
     size = end - start
     if size <= limit:
         data = _take(descriptor, start, size)

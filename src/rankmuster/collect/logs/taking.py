@@ -161,8 +161,9 @@ def _read(source: Source, limit: int, state: Taking, deadline: Deadline, *, with
     def work(one: Source) -> tail.Tail | OSError:
         try:
             with opened(one) as descriptor:
-                reader = tail.inflate if one.packed else tail.read
-                return reader(descriptor, limit, head=head)
+                if one.packed:
+                    return tail.inflate(descriptor, limit, head=head)
+                return tail.read(descriptor, limit, head=head, begin=one.begin)
         except OSError as error:
             return error
 

@@ -73,7 +73,7 @@ class NodeFacts:
         keep()
         self._calls(document, processes, scene)
         keep()
-        return _outcome(document, processes)
+        return _outcome(document, processes, found=target is not None)
 
     def _look(self, document: dict[str, Any], processes: list[ProcessOfInstance], scene: Scene) -> None:
         """One look at all of them; a pid that another process has by now is gone."""
@@ -177,9 +177,10 @@ def _head(process: ProcessOfInstance) -> dict[str, Any]:
     return {key: value for key, value in head.items() if value not in (None, [])} | {"looks": []}
 
 
-def _outcome(document: dict[str, Any], processes: list[ProcessOfInstance]) -> Outcome:
+def _outcome(document: dict[str, Any], processes: list[ProcessOfInstance], *, found: bool) -> Outcome:
     if not processes:
-        return Outcome(Ending.DONE, "the node's own facts; no instance, so no processes")
+        why = "no process of the instance lives" if found else "no instance, so no processes"
+        return Outcome(Ending.DONE, f"the node's own facts; {why}")
     gone = [task for task in document["tasks"] if task["looks"][0]["state"] == "gone"]
     left = [task for task in document["tasks"] if task not in gone and task["looks"][-1]["state"] == "gone"]
     note = f"{len(processes)} process(es) of the instance, looked at {len(document['looks'])} times"

@@ -56,6 +56,8 @@ class RasCollector:
         `ras/events-<unix time>.json` and `ras/diagnostics-<unix time>.txt`."""
         if scene.target is None:
             return Outcome(Ending.NOTHING, "no instance was found on this node, so there is no RAS to ask")
+        if not scene.target.processes:
+            return Outcome(Ending.NOTHING, "no process of it lives: whoever answers at its address is another's")
         return _Query(scene, scene.target, sink, deadline).run()
 
 
