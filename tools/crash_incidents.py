@@ -253,13 +253,14 @@ def points_of(scenario: str) -> int:
         return len((folder / "points.log").read_text().splitlines())
 
 
-def plan(most: int | None, seed: int) -> list[tuple[str, list[int], bool, bool]]:
+def plan(most: int | None, seed: int, at_once: int) -> list[tuple[str, list[int], bool, bool]]:
     """Every point of every scenario, by the same and by another runner; then several kills in one incident, and two
     runners at once."""
     chosen = random.Random(seed)
     runs: list[tuple[str, list[int], bool, bool]] = []
-    for scenario in SCENARIOS:
-        total = points_of(scenario)
+    with ThreadPoolExecutor(at_once) as pool:
+        points = dict(zip(SCENARIOS, pool.map(points_of, SCENARIOS), strict=True))
+    for scenario, total in points.items():
         runs += [(scenario, [at], True, False) for at in range(1, total + 1)]
         runs += [(scenario, [at], False, False) for at in range(1, total + 1, 3)]
         runs += [
@@ -273,7 +274,7 @@ def plan(most: int | None, seed: int) -> list[tuple[str, list[int], bool, bool]]
 
 def crash(most: int | None, seed: int, at_once: int) -> dict[str, Any]:
     """All runs, and what came of them."""
-    runs = plan(most, seed)
+    runs = plan(most, seed, at_once)
     begun = time.monotonic()
     with ThreadPoolExecutor(at_once) as pool:
         done = list(pool.map(lambda one: one_run(one[0], one[1], same_holder=one[2], pair=one[3]), runs))
