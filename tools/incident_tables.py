@@ -14,14 +14,16 @@ DRILLS = (
         "incident-drill-gloo.jsonl",
         "### From a fault to the first good token, without a GPU",
         "`make drill-incidents`: {ranks} gloo ranks in a small serving engine under `rankmuster run`, a real HAProxy "
-        "before it, `rankmuster watch` and `rankmuster incident serve` beside it, six clients that ask again after a 503; "
+        "before it, `rankmuster watch` and `rankmuster incident serve` beside it, six clients that ask again; "
         "one machine of two cores, 2026-11-30.",
     ),
     (
         "incident-drill-h200x2.jsonl",
         "### The same on two GPUs",
-        "`python tools/gpu_incident.py --gpus 2`: {ranks} ranks on two NVIDIA H200 (four were not to be had), NCCL, torch "
-        "2.11.0+cu130, driver 580.159.03, 32 cores, NVLink multicast off, 2026-11-30; eager, and decoding as a CUDA graph.",
+        "`python tools/gpu_incident.py --gpus 2`: {ranks} ranks on two NVIDIA H200 (no four were to be had), NCCL, "
+        "torch "
+        "2.11.0+cu130, driver 580.159.03, 32 cores, NVLink multicast off, 2026-11-30; eager, and decoding "
+        "as a CUDA graph.",
     ),
 )
 PARTS = ("detection", "evidence", "decide", "terminate", "engine", "verify", "overhead", "total")
@@ -38,14 +40,20 @@ def _seconds(values: list[float]) -> str:
     return f"{statistics.median(values):.1f} / {max(values):.1f}" if values else "-"
 
 
+def _parts(rows: list[dict[str, Any]]) -> list[str]:
+    """Of each part, over all rows that have it."""
+    return [_seconds([row["seconds"][part] for row in rows if row["seconds"].get(part) is not None]) for part in PARTS]
+
+
 def _drill(rows: list[dict[str, Any]], heading: str, words: str) -> list[str]:
     lines = [heading, "", words.format(ranks=rows[0]["ranks"]), ""]
     right = sum(row["right"] for row in rows)
     first = sum(row["evidence_first"] for row in rows)
     lines += [
-        f"{right} of {len(rows)} runs right (verdict, decision, bars and requests); evidence on disk before anything was "
-        f"ended in {first}; {sum(row['requests'] for row in rows)} requests, {sum(row['lost'] for row in rows)} lost "
-        f"without an error, {sum(row['after_stop'] for row in rows)} sent to the sick group after its traffic was stopped.",
+        f"{right} of {len(rows)} runs right (verdict, decision, bars and requests); evidence on disk before anything "
+        f"was ended in {first}; {sum(row['requests'] for row in rows)} requests, "
+        f"{sum(row['lost'] for row in rows)} lost without an error, {sum(row['after_stop'] for row in rows)} sent to the sick group after its traffic was "
+        "stopped.",
         "",
         "Seconds, median / worst. `engine`: its own start. `overhead`: total without detection, evidence and engine; "
         "about a second of it is the clients' own wait before they ask again.",
@@ -57,11 +65,9 @@ def _drill(rows: list[dict[str, Any]], heading: str, words: str) -> list[str]:
         of = [row for row in rows if (row["fault"], row["graph"]) == (fault, graph)]
         said = ", ".join(sorted({row["said"] for row in of}))
         good = f"{sum(row['right'] for row in of)} of {len(of)}"
-        seconds = [
-            _seconds([row["seconds"][part] for row in of if row["seconds"].get(part) is not None]) for part in PARTS
-        ]
+        seconds = _parts(of)
         table.append([fault + (" (graph)" if graph else ""), good, said, *seconds])
-    every = [_seconds([row["seconds"][part] for row in rows if row["seconds"].get(part) is not None]) for part in PARTS]
+    every = _parts(rows)
     table.append(["**all**", f"{right} of {len(rows)}", "", *every])
     table.append(["*bar*", "", "", *(f"{BARS[part]:g}" if part in BARS else "" for part in PARTS)])
     return [*lines, *_table(["fault", "right", "verdict", *PARTS], table)]
@@ -71,8 +77,8 @@ def _simulation(found: dict[str, Any]) -> list[str]:
     lines = [
         "### A thousand instances at once, in simulated time",
         "",
-        f"`make simulate-incidents`: {found['instances']} instances, ten seeds a case; the state machine, the decision, the "
-        "limits and the breaker are the real ones, times and failures of actuators are assumed. "
+        f"`make simulate-incidents`: {found['instances']} instances, ten seeds a case; the state machine, the "
+        "decision, the limits and the breaker are the real ones, times and failures of actuators are assumed. "
         f"`rebuilds_at_once` is {found['limits']['rebuilds_at_once']}, everything else as by default.",
         "",
     ]
@@ -107,15 +113,22 @@ def _simulation(found: dict[str, Any]) -> list[str]:
 
 
 def _crashes(found: dict[str, Any]) -> list[str]:
-    lines = [
+    killed, again = found["killed_after"], found["actions_repeated"]
+    return [
         "### Runners that are killed",
         "",
-        "`make crash-incidents`: real processes on a real journal, killed by SIGKILL at one place each, taken up by the next "
-        "runner; the world keeps count of what was done to it.",
+        "`make crash-incidents`: real processes over a real journal, each killed by SIGKILL at one place and taken up "
+        "by the next runner. The world lies in a file and counts what was done to it: nothing may be done twice that "
+        "is not safe to repeat, nothing be forgotten, evidence come before the kill, and the instance serve again.",
         "",
+        f"{found['runs']} runs ({found['two_at_once']} with two runners at once), {found['runners_started']} runners, "
+        f"{found['runners_killed']} of them killed; {found['wrong']} runs in which anything was wrong. "
+        f"{found['actions_found_done']} actions were found done after a crash; the others were asked for again, each "
+        "bound to its incarnation and operation.",
+        "",
+        *_table(["killed right after", *(name.replace("_", " ") for name in killed)], [["runners", *killed.values()]]),
+        *_table(["asked for again", *(name.replace("_", " ") for name in again)], [["times", *again.values()]]),
     ]
-    plain = {key: value for key, value in found.items() if isinstance(value, (int, float, str)) and key != "what"}
-    return [*lines, *_table(["what", "count"], [[key.replace("_", " "), value] for key, value in plain.items()])]
 
 
 def section(measured: Path) -> str:
