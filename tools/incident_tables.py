@@ -51,9 +51,8 @@ def _drill(rows: list[dict[str, Any]], heading: str, words: str) -> list[str]:
     first = sum(row["evidence_first"] for row in rows)
     lines += [
         f"{right} of {len(rows)} runs right (verdict, decision, bars and requests); evidence on disk before anything "
-        f"was ended in {first}; {sum(row['requests'] for row in rows)} requests, "
-        f"{sum(row['lost'] for row in rows)} lost without an error, {sum(row['after_stop'] for row in rows)} sent to the sick group after its traffic was "
-        "stopped.",
+        f"{sum(row['lost'] for row in rows)} lost without an error, {sum(row['after_stop'] for row in rows)} sent to the sick group "
+        "after its traffic was stopped.",
         "",
         "Seconds, median / worst. `engine`: its own start. `overhead`: total without detection, evidence and engine; "
         "about a second of it is the clients' own wait before they ask again.",
