@@ -11,7 +11,7 @@ from pathlib import Path
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.find import run_file
 from rankmuster.collect.find.devices import Gpu
-from rankmuster.collect.find.ended import ended_part, ended_target
+from rankmuster.collect.find.ended import ended_part, ended_target, with_ranks
 from rankmuster.collect.find.naming import clean
 from rankmuster.collect.find.run_file import Kept, NotBelieved
 from rankmuster.collect.find.search import Found, Request, find
@@ -115,8 +115,11 @@ def _with_the_gone(target: Target, machine: Machine, folder: Path, notes: tuple[
         return Sought(target, (*notes, str(error)))
     if kept is None or kept.record.incarnation is None or clean(kept.record.incarnation) != clean(marked):
         return Sought(target, notes)
-    ended = ended_part(kept, {*(process.pid for process in target.processes), *run_file.living(kept.record, machine)})
-    return Sought(target if ended is None else replace(target, ended=ended), notes)
+    found = {process.pid for process in target.processes}
+    ended = ended_part(kept, found | set(run_file.living(kept.record, machine)))
+    if ended is None:
+        return Sought(target, notes)
+    return Sought(replace(target, processes=with_ranks(target.processes, kept.record), ended=ended), notes)
 
 
 def _ended(machine: Machine, request: Request, folder: Path, notes: tuple[str, ...]) -> Sought:

@@ -59,6 +59,7 @@ class Members:
         self._looks: dict[Key, int] = {}
         self._met = unix_now()
         self._environment_of: int | None = None
+        self._new = False
 
     @property
     def noted(self) -> tuple[Member, ...]:
@@ -67,21 +68,22 @@ class Members:
         return tuple(found[:MAX_MEMBERS])
 
     def look(self, living: Mapping[int, Stat]) -> bool:
-        """Notes who has come and who has gone; whether anything is new."""
+        """Notes who has come and who has gone; whether anything is new since the last look."""
         now, before = self._now(), dict(self._members)
+        new, self._new = self._new, False
         there = {(one.pid, one.start_ticks): one for one in living.values()}
         for key, one in self._members.items():
             if one.gone is None and key not in there:
                 self._members[key] = replace(one, alive=self._met, gone=now)
-        new = [one for key, one in there.items() if self._looks.get(key, 0) < FIRST_LOOKS]
-        if new:
-            done = bounded.each(new, self._read, patience=READ_PATIENCE, total=READ_TOTAL)
+        come = [one for key, one in there.items() if self._looks.get(key, 0) < FIRST_LOOKS]
+        if come:
+            done = bounded.each(come, self._read, patience=READ_PATIENCE, total=READ_TOTAL)
             found = {id(seen): read for seen, read in done.results}
-            for seen in sorted(new, key=lambda one: one.start_ticks):  # who was first has the rank, its children not
+            for seen in sorted(come, key=lambda one: one.start_ticks):  # who was first has the rank, its children not
                 self._note(seen, found.get(id(seen)))
         self._met = now
         self._forget()
-        return self._members != before
+        return new or self._members != before
 
     def reaped(self, statuses: Mapping[int, int]) -> None:
         """Wait statuses of orphans that the supervisor has collected, by pid."""
@@ -97,6 +99,7 @@ class Members:
             gone = now if one.gone is None else one.gone
             alive = self._met if one.alive is None else one.alive
             self._members[key] = replace(one, exit_code=code, exited=now, gone=gone, alive=alive)
+            self._new = True
 
     def signalled(self, seen: Stat, number: int) -> None:
         """The supervisor itself has sent a signal."""
@@ -128,7 +131,8 @@ class Members:
     def _taken(self, key: Key, parent: int, rank: int) -> bool:
         """Whether the rank in its variables is only inherited: from its parent, or whoever had it and lives on."""
         for other, one in self._members.items():
-            if one.rank == rank and other != key and one.ticks <= key[1] and (one.gone is None or one.pid == parent):
+            earlier = (one.ticks, one.pid) < (key[1], key[0])  # within one tick numbers tell, mostly
+            if one.rank == rank and other != key and earlier and (one.gone is None or one.pid == parent):
                 return True
         return False
 

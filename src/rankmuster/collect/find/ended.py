@@ -65,6 +65,18 @@ def ended_part(kept: Kept, living: Collection[int]) -> Ended | None:
     )
 
 
+def with_ranks(processes: tuple[ProcessOfInstance, ...], record: Record) -> tuple[ProcessOfInstance, ...]:
+    """Those that are dead and not collected have lost their variables, and so their rank: the record still has it."""
+    known = {(one.pid, one.ticks): one for one in _members(record) if one.rank is not None}
+    found = []
+    for process in processes:
+        member = known.get((process.pid, process.start_ticks))
+        if process.state == "Z" and process.rank is None and member is not None:
+            process = replace(process, rank=member.rank, local_rank=member.local_rank, role=Role.WORKER)
+        found.append(process)
+    return tuple(found)
+
+
 def _members(record: Record) -> tuple[Member, ...]:
     return record.life.members if record.life is not None else ()
 
