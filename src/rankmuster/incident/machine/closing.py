@@ -23,6 +23,8 @@ def _outcome(incident: Incident) -> tuple[Outcome, str]:
         approve = incident.step(Step.APPROVE)
         if approve is not None and approve.ending is Ending.FAILED:
             return Outcome.FAILED, approve.note
+        if approve is not None and incident.moved_on:
+            return Outcome.FAILED if incident.traffic_touched else Outcome.RESTORED, approve.note
         return Outcome.HELD, "nobody approved in time" + _held(incident)
     failed = next((one for one in incident.steps if _failed(incident, one)), None)
     if failed is not None:
@@ -64,8 +66,7 @@ def _left(incident: Incident) -> tuple[str, ...]:
     """What is not as it was."""
     found: list[str] = []
     if incident.traffic_touched:
-        only_shed = not (incident.last(Step.STOP_TRAFFIC, acted=True) or incident.last(Step.CUT, acted=True))
-        found.append("its weight at the gateway stays lowered" if only_shed else "traffic stays stopped")
+        found.append("its weight at the gateway stays lowered" if incident.only_shed else "traffic stays stopped")
     if incident.group_ended:
         found.append("the group is ended and its GPUs are free")
     elif incident.stuck:

@@ -10,8 +10,8 @@ from rankmuster.incident.machine.closing import close
 from rankmuster.incident.machine.due_after import after_abort, after_deadline, after_lapse
 from rankmuster.incident.machine.due_kinds import Abandon, Begin, Close, Due, Finish, PassDeadline, Skip
 from rankmuster.incident.machine.legal import blocked_by
-from rankmuster.incident.machine.state import PEOPLE, Incident, StepState
-from rankmuster.model.fault import Progress
+from rankmuster.incident.machine.state import COMES_BACK, PEOPLE, Incident, StepState
+from rankmuster.model.fault import FaultClass, Progress
 from rankmuster.model.incident import Course, Ending, OpenedBy, Step
 
 __all__ = ["Abandon", "Begin", "Close", "Due", "Finish", "PassDeadline", "Skip", "due", "total_deadline_at", "wake_at"]
@@ -105,6 +105,8 @@ def _by_what_was_said(incident: Incident, state: StepState) -> Due | None:
         return Finish(
             step, Ending.DONE, f"approved by {by.by or 'somebody'}{named}" + (f": {by.note}" if by.note else "")
         )
+    if step is Step.APPROVE and goes_on_by_itself(incident):
+        return Finish(step, Ending.SKIPPED, f"it goes on by itself, progress is {progress}: nothing is left to approve")
     if step is Step.RECOVER and incident.moves:
         return Finish(step, Ending.DONE, f"it has recovered: progress is {progress}")
     was_slow = incident.opening.by is OpenedBy.SLOW and (
@@ -113,6 +115,18 @@ def _by_what_was_said(incident: Incident, state: StepState) -> Due | None:
     if step in PEOPLE and was_slow and incident.stands_still and not incident.group_touched:
         return Finish(step, Ending.FAILED, f"progress is {progress} by now: that is another runbook, a new incident")
     return None
+
+
+def goes_on_by_itself(incident: Incident) -> bool:
+    """Whether what an approval is waited for is no longer wanted: it moves, as was seen after the decision.
+
+    Of a process or device that is gone nothing comes back by itself. A rebuild that was begun goes to its end.
+    """
+    decision = incident.decision
+    if decision is None or decision.course is Course.RESTORE or incident.group_touched:
+        return False
+    gone = decision.class_ is FaultClass.PROCESS_OR_DEVICE_LOST and decision.subclass not in COMES_BACK
+    return incident.moves and incident.progress_seen > incident.decided_at and not gone
 
 
 def _next(incident: Incident, now: float) -> tuple[Due, ...]:

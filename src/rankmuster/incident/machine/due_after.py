@@ -6,6 +6,7 @@ from rankmuster.incident.budget import FREE_GPUS
 from rankmuster.incident.machine.closing import close
 from rankmuster.incident.machine.due_kinds import Abandon, Begin, Due, Finish, Skip
 from rankmuster.incident.machine.state import PEOPLE, Incident, StepState
+from rankmuster.model.fault import Progress
 from rankmuster.model.incident import Course, Ending, Step
 
 
@@ -16,13 +17,13 @@ def after_abort(incident: Incident, now: float) -> tuple[Due, ...]:
 
 
 def after_lapse(incident: Incident, now: float) -> tuple[Due, ...]:
-    """Nobody has approved: as after an abort."""
-    return _end_all(incident, now, "nobody has approved it in time")
+    """Nobody has approved, or nobody has to any more: as after an abort."""
+    return _end_all(incident, now, "it goes on by itself" if incident.moved_on else "nobody has approved it in time")
 
 
 def _end_all(incident: Incident, now: float, why: str) -> tuple[Due, ...]:
     since = incident.aborted.sequence if incident.aborted is not None else _lapsed(incident)
-    gives_back = incident.traffic_touched and not incident.group_touched and not incident.stands_still
+    gives_back = incident.traffic_touched and not incident.group_touched and _may_have_traffic(incident)
     tried = incident.last(Step.RESTORE) > since
     ends: list[Due] = []
     for one in incident.running:
@@ -38,6 +39,15 @@ def _end_all(incident: Incident, now: float, why: str) -> tuple[Due, ...]:
     if gives_back and not tried:
         return (Begin(Step.RESTORE, now + incident.of(Step.RESTORE)),)
     return (close(incident),)
+
+
+def _may_have_traffic(incident: Incident) -> bool:
+    """Not one that was known to have stopped, and of which nothing is known since. What is slow keeps its lowered
+    weight until it recovers, unless an operator says otherwise."""
+    if incident.stands_still or incident.last_known is Progress.STOPPED:
+        return False
+    still_slow = incident.progress is Progress.SLOW and incident.only_shed
+    return incident.aborted is not None or not still_slow
 
 
 def _lapsed(incident: Incident) -> int:

@@ -80,6 +80,7 @@ def _opened(name: str, event: Event) -> Incident:
         opened_at=event.at,
         begun_at=event.at,
         progress=opening.progress,
+        last_known=opening.progress,
         last_at=event.at,
         sequence=max(event.sequence, 1),
         total_seconds=seconds_in(event.data.get("total_seconds")),
@@ -112,7 +113,9 @@ def _seen(incident: Incident, event: Event) -> Incident:
     incarnation = event.data.get("incarnation")
     after = incident
     if isinstance(progress, str) and progress in {one.value for one in Progress}:
-        after = replace(after, progress=Progress(progress), progress_seen=event.sequence)
+        seen = Progress(progress)
+        known = incident.last_known if seen is Progress.UNKNOWN else seen
+        after = replace(after, progress=seen, progress_seen=event.sequence, last_known=known)
     if isinstance(incarnation, str):
         after = replace(after, seen_incarnation=incarnation)
     return after

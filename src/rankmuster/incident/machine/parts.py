@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rankmuster.model.fault import Boundary
+from rankmuster.model.fault import Boundary, Subkind
 from rankmuster.model.incident import Ending, Outcome, Step
 
 READS_ONLY = (Step.EVIDENCE, Step.DIAGNOSE, Step.DECIDE, Step.APPROVE, Step.VERIFY, Step.RECOVER)
@@ -14,6 +14,9 @@ READS_ONLY = (Step.EVIDENCE, Step.DIAGNOSE, Step.DECIDE, Step.APPROVE, Step.VERI
 
 PEOPLE = (Step.APPROVE, Step.RECOVER)
 """While one of these runs the total clock stands still: people, or the group itself, are waited for."""
+
+COMES_BACK = (Subkind.UNRESPONSIVE, Subkind.GPU_STALLED)
+"""Of what is lost: a process that was frozen goes on, a kernel comes to its end."""
 
 RESUMABLE = (Outcome.HELD, Outcome.GAVE_UP, Outcome.FAILED, Outcome.ABORTED)
 

@@ -57,7 +57,9 @@ def plan_after(
     if decision.course is Course.HOLD:
         if by_operator:
             return ()
-        seconds = budget.of(Step.APPROVE)
+        # of one that is slow the time to recover is waited for too: then nobody has to approve anything
+        slow = decision.progress is Progress.SLOW
+        seconds = max(budget.of(Step.APPROVE), budget.of(Step.RECOVER) if slow else 0.0)
         return (Planned(Step.APPROVE, (), max(seconds, LIMITS_SECONDS) if decision.waits_for_limits else seconds),)
     wants: Collection[Step] = () if by_operator else approve
     if decision.course is Course.REBUILD:

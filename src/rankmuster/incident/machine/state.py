@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from rankmuster.incident.budget import DEFAULT_SECONDS
 from rankmuster.incident.machine.parts import (
     ACTIONABLE,
+    COMES_BACK,
     PEOPLE,
     READS_ONLY,
     RESUMABLE,
@@ -24,6 +25,7 @@ from rankmuster.model.incident import Course, Decision, Ending, Event, OpenedBy,
 
 __all__ = [
     "ACTIONABLE",
+    "COMES_BACK",
     "PEOPLE",
     "READS_ONLY",
     "RESUMABLE",
@@ -44,8 +46,9 @@ class Incident:
     were waited for. `seconds`: of each step, as the plans said. `free_undecided`: whether GPUs of an instance that has
     stopped are freed even where nothing was decided. `can_elsewhere`: whether the group can be started on other nodes.
     `planned`: False until there is a plan for this round. `decided_at`, `planned_at`, `progress_seen` (newest SEEN):
-    sequences. `incarnation`: of what this incident is about, after START of what it started; `seen_incarnation`: what
-    the watch saw last.
+    sequences. `last_known`: the newest progress that says something: a watch that went blind takes nothing of it back.
+    `incarnation`: of what this incident is about, after START of what it started; `seen_incarnation`: what the watch
+    saw last.
     """
 
     id: str
@@ -76,6 +79,7 @@ class Incident:
     incarnation: str | None = None
     seen_incarnation: str | None = None
     progress_seen: int = 0
+    last_known: Progress = Progress.UNKNOWN
     recent: tuple[Event, ...] = ()
 
     def step(self, step: Step) -> StepState | None:
@@ -166,6 +170,17 @@ class Incident:
         """Whether an approval was waited for, and nobody gave it."""
         approve = self.step(Step.APPROVE)
         return approve is not None and approve.ended and not approve.well
+
+    @property
+    def moved_on(self) -> bool:
+        """Whether an approval was waited for, and the instance went on by itself meanwhile."""
+        approve = self.step(Step.APPROVE)
+        return approve is not None and approve.begun_at is not None and approve.ending is Ending.SKIPPED
+
+    @property
+    def only_shed(self) -> bool:
+        """Whether its weight was lowered, and traffic was never stopped."""
+        return not (self.last(Step.STOP_TRAFFIC, acted=True) or self.last(Step.CUT, acted=True))
 
     @property
     def undecided(self) -> bool:
