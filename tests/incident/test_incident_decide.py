@@ -72,9 +72,11 @@ def test_every_row_of_the_table_has_a_course(class_: FaultClass, subclass: Subki
         Boundary.INSTANCE: Course.HOLD,  # it has stopped, and less load helps what is slow
         Boundary.NONE: Course.HOLD,
     }
+    if class_ is FaultClass.PERFORMANCE_DEGRADATION:
+        courses[Boundary.NODE] = Course.HOLD  # likewise: a slow node explains no stop
     assert found.course is courses[found.table]
     assert "b" not in (*found.fence, *found.retest), "a victim is neither fenced nor tested"
-    if found.table is Boundary.NODE:
+    if found.table is Boundary.NODE and found.course is Course.REBUILD:
         assert found.fence == ("a",)
 
 
@@ -121,6 +123,15 @@ def test_what_moves_again_gets_its_traffic_back_unless_something_is_lost(progres
     assert made(verdict(), progress=progress).course is Course.RESTORE
     lost = verdict(FaultClass.PROCESS_OR_DEVICE_LOST, Subkind.KILLED, suspects=(suspect("a"),))
     assert made(lost, progress=progress).course is Course.REBUILD
+    weak = verdict(FaultClass.PROCESS_OR_DEVICE_LOST, Subkind.KILLED, Confidence.POSSIBLE)
+    assert made(weak, progress=progress).course is Course.RESTORE
+
+
+@pytest.mark.parametrize("subclass", [Subkind.UNRESPONSIVE, Subkind.GPU_STALLED])
+def test_what_was_frozen_and_moves_again_is_not_killed(subclass: Subkind) -> None:
+    frozen = verdict(FaultClass.PROCESS_OR_DEVICE_LOST, subclass, suspects=(suspect("a"),))
+    assert made(frozen).course is Course.REBUILD
+    assert made(frozen, progress=Progress.ADVANCING).course is Course.RESTORE
 
 
 def test_a_healthy_one_is_restored_and_one_that_the_watch_contradicts_is_held() -> None:
@@ -180,6 +191,33 @@ def test_while_a_class_drifts_what_has_stopped_is_rebuilt_and_only_lost_nodes_ar
 # -- slow
 
 
+@pytest.mark.parametrize("by", [OpenedBy.STOPPED, OpenedBy.OPERATOR])
+def test_one_that_is_slow_by_now_is_given_less_whoever_opened_it(by: OpenedBy) -> None:
+    given = opening(by)
+    for found in (verdict(), verdict(*STALL), verdict(FaultClass.HEALTHY, None), None):
+        assert made(found, given, progress=Progress.SLOW).course is Course.SHED
+    drifts = verdict(FaultClass.PERFORMANCE_DEGRADATION, Subkind.DRIFT, suspects=(suspect("a"),))
+    assert made(drifts, given, progress=Progress.SLOW).course is Course.SHED
+    killed = verdict(FaultClass.PROCESS_OR_DEVICE_LOST, Subkind.KILLED)
+    assert made(killed, given, progress=Progress.SLOW).course is Course.REBUILD
+
+
+def test_that_work_advances_does_not_contradict_a_watch_that_calls_it_slow() -> None:
+    assert made(verdict(FaultClass.HEALTHY, None, Confidence.CONFIRMED), SLOW).course is Course.SHED
+
+
+@pytest.mark.parametrize("subclass", [Subkind.DRIFT, Subkind.WRONG_PATH, Subkind.PERSISTENT])
+def test_slowness_explains_no_stop_so_nobody_is_fenced_for_it(subclass: Subkind) -> None:
+    slow = verdict(FaultClass.PERFORMANCE_DEGRADATION, subclass, suspects=(suspect("a"),))
+    held = made(slow)
+    assert held.course is Course.HOLD
+    assert "the watch says that it has stopped" in (held.held or "")
+    rebuilt = made(slow, settings=DecideSettings(undecided="rebuild"))
+    assert (rebuilt.course, rebuilt.fence, rebuilt.retest) == (Course.REBUILD, (), ())
+    if subclass is not Subkind.PERSISTENT:
+        assert made(slow, approved=Boundary.NODE).fence == ("a",)
+
+
 def test_a_slow_one_is_given_less_and_nothing_is_rebuilt() -> None:
     slow = verdict(FaultClass.PERFORMANCE_DEGRADATION, Subkind.PERSISTENT)
     assert made(slow, SLOW).course is Course.SHED
@@ -229,6 +267,21 @@ def test_of_two_suspects_nobody_is_fenced_at_first_and_both_are_tested() -> None
 def test_two_suspects_on_one_node_are_that_node() -> None:
     both = (suspect("a", Role.SUSPECT, 0), suspect("a", Role.SUSPECT, 1))
     assert made(verdict(FaultClass.PROCESS_OR_DEVICE_LOST, Subkind.GPU_LOST, suspects=both)).fence == ("a",)
+
+
+@pytest.mark.parametrize("other", [Role.SUSPECT, Role.CULPRIT])
+def test_the_only_suspect_whose_node_is_known_is_not_fenced_for_that(other: Role) -> None:
+    lost = (FaultClass.PROCESS_OR_DEVICE_LOST, Subkind.GPU_LOST)
+    found = made(verdict(*lost, suspects=(suspect("a", Role.SUSPECT), suspect(None, other, 5))))
+    assert (found.course, found.fence, found.retest) == (Course.REBUILD, (), ("a",))
+    culprit = made(verdict(*lost, suspects=(suspect("a"), suspect(None, other, 5))))
+    assert culprit.fence == ("a",)
+
+
+def test_a_link_that_is_suspected_beside_its_node_hides_no_other_node() -> None:
+    link = Suspect(kind=SuspectKind.LINK, link="mlx5_0", role=Role.SUSPECT, why="its port is down")
+    lost = (FaultClass.PROCESS_OR_DEVICE_LOST, Subkind.HOST_LOST)
+    assert made(verdict(*lost, suspects=(suspect("a", Role.SUSPECT), link))).fence == ("a",)
 
 
 def test_a_host_that_a_stall_suspects_again_is_the_node() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from rankmuster.incident.config import IncidentConfig, RecoveryRow
+from rankmuster.incident.machine.parts import COMES_BACK
 from rankmuster.incident.recovery_rows import boundary_for
 from rankmuster.incident.suspect_nodes import SuspectNodes, suspect_nodes
 from rankmuster.model.fault import Boundary, Confidence, FaultClass, Progress, Scope, Subkind
@@ -97,8 +98,29 @@ class _Case:
         return ended or self.facts.group_ended
 
     @property
+    def weak(self) -> bool:
+        return STRENGTH[self.verdict.confidence] < STRENGTH[self.settings.least_confidence]
+
+    @property
+    def lost(self) -> bool:
+        """A process or device is gone, and does not come back by itself as what was frozen does."""
+        verdict = self.verdict
+        if verdict.class_ is not FaultClass.PROCESS_OR_DEVICE_LOST or verdict.subclass in COMES_BACK:
+            return False
+        return not self.weak
+
+    @property
     def slow(self) -> bool:
-        return self.opening.by is OpenedBy.SLOW and self.progress is not Progress.STOPPED and not self.gone
+        """Whether it works, slowly: as it was opened, or as is seen by now."""
+        if self.gone or self.progress is Progress.STOPPED:
+            return False
+        return self.opening.by is OpenedBy.SLOW or (self.progress is Progress.SLOW and not self.lost)
+
+    @property
+    def only_slowness(self) -> bool:
+        """Whether the verdict explains a slow group, and this one has stopped: then nobody knows yet why."""
+        slowness = self.verdict.class_ is FaultClass.PERFORMANCE_DEGRADATION and self.row is None
+        return slowness and self.progress is Progress.STOPPED and not self.gone
 
     @property
     def named(self) -> str:
@@ -126,8 +148,7 @@ def decide(verdict: Verdict | None, opening: Opening, facts: Facts, settings: De
 def _held_back(case: _Case, why: list[str]) -> Decision | None:
     """Reasons to do less than the boundary says; None where there is none."""
     verdict, facts = case.verdict, case.facts
-    lost = verdict.class_ is FaultClass.PROCESS_OR_DEVICE_LOST
-    if case.progress in MOVES and not lost and not facts.group_ended:
+    if case.progress in MOVES and not case.lost and not facts.group_ended:
         return _made(case, Course.RESTORE, Boundary.NONE, [*why, f"progress is {case.progress.value} again"])
     if case.gone:
         return None
@@ -135,6 +156,9 @@ def _held_back(case: _Case, why: list[str]) -> Decision | None:
         if case.progress is Progress.STOPPED:
             held = "the verdict is healthy, and the watch says that it has stopped: one of them is wrong"
             return _made(case, Course.HOLD, Boundary.NONE, why, held=held)
+        if case.slow:
+            # work advances: so it does in a slow group. Evidence of now knows no earlier rate, the watch does.
+            return _made(case, Course.SHED, Boundary.INSTANCE, [*why, "the watch says that it is slow"])
         return _made(case, Course.RESTORE, Boundary.NONE, [*why, "nothing is wrong"])
     if verdict.scope is Scope.FLEET:
         held = "the verdict is about the fleet, not this instance: rebuilding it would not help"
@@ -148,9 +172,7 @@ def _held_back(case: _Case, why: list[str]) -> Decision | None:
 def _undecided(case: _Case, why: list[str]) -> Decision | None:
     """What is done where the verdict does not decide, or is too weak; None where it decides."""
     verdict = case.verdict
-    weak = STRENGTH[verdict.confidence] < STRENGTH[case.settings.least_confidence]
-    if verdict.class_ is FaultClass.HEALTHY:
-        weak = False
+    weak = case.weak and verdict.class_ is not FaultClass.HEALTHY
     nothing = verdict.class_ in UNDECIDED or (verdict.class_ is FaultClass.HEALTHY and case.gone)
     if case.row is not None or not (nothing or weak):
         return None
@@ -193,25 +215,26 @@ def _by_boundary(case: _Case, boundary: Boundary, why: list[str], *, approved: b
         return _rebuild(case, Boundary.PROCESS_GROUP, [*why, "no process of the group lives: it is started"], fence=())
     if boundary is Boundary.REQUEST:
         return _made(case, Course.CUT, boundary, why)
+    if (boundary is Boundary.INSTANCE or case.only_slowness) and not approved:
+        return _instance(case, boundary, why)
     if boundary is Boundary.INSTANCE:
-        return _instance(case, why, approved)
+        return _made(case, Course.SHED, boundary, why)
     if boundary is Boundary.PROCESS_GROUP:
-        lost = case.verdict.class_ is FaultClass.PROCESS_OR_DEVICE_LOST
-        if case.slow and not lost and not approved:
+        if case.slow and not case.lost and not approved:
             return _made(case, Course.SHED, Boundary.INSTANCE, [*why, "it is slow, not stopped: it is given less"])
         return _rebuild(case, boundary, why, fence=())
     fence = _to_fence(case, why, approved)
     return _rebuild(case, Boundary.NODE if fence else Boundary.PROCESS_GROUP, why, fence=fence)
 
 
-def _instance(case: _Case, why: list[str], approved: bool) -> Decision:
-    """Less load helps what is slow. What has stopped has no use for it."""
-    if case.progress is not Progress.STOPPED or approved:
+def _instance(case: _Case, boundary: Boundary, why: list[str]) -> Decision:
+    """Less load helps what is slow. What has stopped has no use for it, nor for the fence of a slow node."""
+    if case.progress is not Progress.STOPPED:
         return _made(case, Course.SHED, Boundary.INSTANCE, why)
     added = f"{case.named} says slow, and the watch says that it has stopped"
     if case.settings.undecided == "rebuild":
-        return _rebuild(case, Boundary.PROCESS_GROUP, [*why, added], fence=())
-    return _made(case, Course.HOLD, Boundary.INSTANCE, why, held=added)
+        return _rebuild(case, Boundary.PROCESS_GROUP, [*why, added], fence=(), trusted=False)
+    return _made(case, Course.HOLD, boundary, why, held=added)
 
 
 def _to_fence(case: _Case, why: list[str], approved: bool) -> tuple[str, ...]:
@@ -250,8 +273,12 @@ def _rebuild(
         where = "the group is started elsewhere" if elsewhere else "the group is started in place"
         why = [*why, f"{', '.join(tested)} tested again; {where}"]
     profile = case.settings.incident_profile and case.verdict.class_ not in UNDECIDED
+    waits = case.slow and case.facts.approved is None
+    if waits and case.opening.by is not OpenedBy.SLOW:
+        # its traffic was stopped, and it serves: it gets some again, and its rebuild is another day's work
+        return _made(case, Course.SHED, Boundary.INSTANCE, [*why, "it is slow and serves: it is given less"])
     # Held, it takes no place of another rebuild while people are waited for; approved, it is decided once more.
-    held = WHEN_PEOPLE_SAY if case.slow and case.facts.approved is None else None
+    held = WHEN_PEOPLE_SAY if waits else None
     return replace(
         _made(case, Course.REBUILD if held is None else Course.HOLD, boundary, why, held=held),
         fence=fence,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rankmuster.model.fault import Role
+from rankmuster.model.fault import Role, SuspectKind
 from rankmuster.model.verdict import Suspect, Verdict
 
 
@@ -13,19 +13,21 @@ from rankmuster.model.verdict import Suspect, Verdict
 class SuspectNodes:
     """`named`: of all culprits and suspects. `culprits`: of those that evidence separates from their victims.
 
-    `lost`: suspects whose node nobody knows, in words.
+    `lost`: suspects whose node nobody knows, in words; `hidden`: whether one of them is on a node (a link is on two).
     """
 
     named: tuple[str, ...] = ()
     culprits: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    hidden: bool = False
 
     @property
     def certain(self) -> tuple[str, ...]:
-        """Those that may be fenced on one look: culprits, or all suspects where they are on one node."""
+        """Those that may be fenced on one look: culprits, or all suspects where they are on one node. Being the only one
+        whose node is known convicts nobody."""
         if self.culprits:
             return self.culprits
-        return self.named if len(self.named) == 1 else ()
+        return self.named if len(self.named) == 1 and not self.hidden else ()
 
 
 def suspect_nodes(verdict: Verdict, nodes: Mapping[str, str], rank_hosts: Mapping[int, str]) -> SuspectNodes:
@@ -36,20 +38,23 @@ def suspect_nodes(verdict: Verdict, nodes: Mapping[str, str], rank_hosts: Mappin
     named: dict[str, None] = {}
     culprits: dict[str, None] = {}
     lost: dict[str, None] = {}
+    hidden = False
     for suspect in verdict.suspects:
         if suspect.role is Role.VICTIM:
             continue
         host = suspect.host or (None if suspect.rank is None else hosts.get(suspect.rank))
         if host is None:
             lost[_words(suspect)] = None
+            hidden = hidden or suspect.kind is not SuspectKind.LINK
             continue
         node = nodes.get(host, host)
         named[node] = None
         if suspect.role is Role.CULPRIT:
             culprits[node] = None
     if not named:
-        named = {nodes.get(host, host): None for host in verdict.suspect_hosts}
-    return SuspectNodes(tuple(named), tuple(culprits), tuple(lost))
+        # the verdict's own list of all of them
+        named, hidden = {nodes.get(host, host): None for host in verdict.suspect_hosts}, False
+    return SuspectNodes(tuple(named), tuple(culprits), tuple(lost), hidden)
 
 
 def _words(suspect: Suspect) -> str:
