@@ -7,10 +7,11 @@ repeating something harmless is told to operators, never undone by guesswork.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rankmuster.collect.deadline import Clock, Deadline
+from rankmuster.incident import as_found
 from rankmuster.incident.bounded_call import TICK, Slots, bounded
 from rankmuster.incident.budget import Budget
 from rankmuster.incident.machine.due import Close
@@ -23,6 +24,7 @@ from rankmuster.incident.steps import traffic
 from rankmuster.incident.tools import ToolRole, Tools
 from rankmuster.model.incident import (
     Ending,
+    Event,
     EventKind,
     Fenced,
     GroupState,
@@ -73,7 +75,7 @@ def put_right(
     while slots.unreturned() and not late.passed:
         time.sleep(TICK)
     said = [f"a call has still not come back, and what it does later nobody sees: {one}" for one in slots.unreturned()]
-    wrong = _traffic(incident, tools, clock)
+    wrong = _traffic(incident, record.events, tools, clock)
     if wrong and close.outcome in (Outcome.RECOVERED, Outcome.RESTORED):
         if sum(1 for one in record.events if one.note.startswith(RIGHT)) < MOST_AGAIN:
             plan = (Planned(Step.RESTORE, (), budget.of(Step.RESTORE), True),)
@@ -87,8 +89,9 @@ def put_right(
     return LastLook(said=tuple(said))
 
 
-def _traffic(incident: Incident, tools: Tools, clock: Clock) -> list[str]:
-    """Gateways that are not as the incident has left them, as far as it knows."""
+def _traffic(incident: Incident, events: Sequence[Event], tools: Tools, clock: Clock) -> list[str]:
+    """Gateways that are not as the incident has left them, as far as it knows. What others had stopped before is
+    theirs."""
     if not tools.acts(ToolRole.TRAFFIC):
         return []
     less = (Step.SHED, Step.STOP_TRAFFIC, Step.CUT)
@@ -96,10 +99,13 @@ def _traffic(incident: Incident, tools: Tools, clock: Clock) -> list[str]:
         return []
     found = []
     for gateway in tools.traffic:
+        before = as_found.found(events, gateway.name)
+        if before.stopped:
+            continue
         look = bounded(gateway.look, Deadline.after(LOOK_SECONDS, clock), lambda: False).answer
         if not isinstance(look, TrafficLook) or look.state in (TrafficState.UNKNOWN, TrafficState.ABSENT):
             continue
-        restored = traffic.is_restored(look)
+        restored = traffic.is_restored(look, before)
         if not incident.traffic_touched and not restored:
             found.append(f"{gateway.name} was given traffic back, and {traffic.told(look)} now")
         elif incident.traffic_touched and restored:

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
+from rankmuster.incident.as_found import left_by
 from rankmuster.incident.config import IncidentConfig
 from rankmuster.incident.journal import Journal
 from rankmuster.incident.judge_limits import horizon, judge
+from rankmuster.incident.machine.fold import IllegalTransition, fold
 from rankmuster.incident.record import Record
 from rankmuster.incident.tools import ToolRole, Tools
 from rankmuster.incident.within_limits import allowed_now, within_limits
-from rankmuster.model.incident import Decision, EventKind, FleetView, Permit, Step, UseKind
+from rankmuster.model.incident import Decision, Event, EventKind, FleetView, Permit, Step, UseKind
 
 AGAIN_SECONDS = 5.0
 """Between two questions whether limits allow by now what they have refused."""
+
+EARLIER = 3
+"""Incidents of an instance among which the one before this one is."""
 
 BY_LIMITS = "by_limits"
 """Key of an APPROVED event's data: no operator, limits allow it now."""
@@ -92,6 +98,23 @@ class Permits:
             lambda: self._journal.reserve(incident, self._record.lease, wanted, judged, horizon(limits), now)
         )
         return None if permit.allowed else permit.why
+
+    def found_earlier(self) -> dict[str, Any] | None:
+        """What the incident before this one had found at the gateways, where that one left traffic lowered or stopped;
+        None where it did not, or is not known."""
+        incident = self._record.incident
+
+        def earlier() -> Sequence[Event]:
+            heads = self._journal.incidents(instance=incident.opening.instance, limit=EARLIER)
+            before = next((one for one in heads if one.id != incident.id and one.closed_at is not None), None)
+            return () if before is None else self._journal.events(before.id)
+
+        events: Sequence[Event] = self._record.asked(earlier)
+        try:
+            touched = bool(events) and fold("earlier", events).traffic_touched
+        except IllegalTransition:
+            return None
+        return left_by(events) if touched else None
 
     def lifted(self, node: str) -> None:
         """A fence is over."""

@@ -23,8 +23,10 @@ class SuspectNodes:
 
     @property
     def certain(self) -> tuple[str, ...]:
-        """Those that may be fenced on one look: culprits, or all suspects where they are on one node. Being the only one
-        whose node is known convicts nobody."""
+        """Those that may be fenced on one look: culprits, or all suspects where they are on one node.
+
+        Being the only one whose node is known convicts nobody.
+        """
         if self.culprits:
             return self.culprits
         return self.named if len(self.named) == 1 and not self.hidden else ()

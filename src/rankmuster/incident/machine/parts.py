@@ -18,6 +18,9 @@ PEOPLE = (Step.APPROVE, Step.RECOVER)
 COMES_BACK = (Subkind.UNRESPONSIVE, Subkind.GPU_STALLED)
 """Of what is lost: a process that was frozen goes on, a kernel comes to its end."""
 
+OPENED = ":restore"
+"""End of the name of an action of SHED that opens traffic which was stopped."""
+
 RESUMABLE = (Outcome.HELD, Outcome.GAVE_UP, Outcome.FAILED, Outcome.ABORTED)
 
 ACTIONABLE = (Boundary.REQUEST, Boundary.INSTANCE, Boundary.PROCESS_GROUP, Boundary.NODE)

@@ -12,6 +12,7 @@ from rankmuster.incident.budget import DEFAULT_SECONDS
 from rankmuster.incident.machine.parts import (
     ACTIONABLE,
     COMES_BACK,
+    OPENED,
     PEOPLE,
     READS_ONLY,
     RESUMABLE,
@@ -179,8 +180,15 @@ class Incident:
 
     @property
     def only_shed(self) -> bool:
-        """Whether its weight was lowered, and traffic was never stopped."""
-        return not (self.last(Step.STOP_TRAFFIC, acted=True) or self.last(Step.CUT, acted=True))
+        """Whether its weight was lowered, and traffic was never stopped, or has been opened again by SHED."""
+        stopped = max(self.last(Step.STOP_TRAFFIC, acted=True), self.last(Step.CUT, acted=True))
+        opened = (
+            one.begun
+            for one in self.ran(Step.SHED)
+            for action in one.actions
+            if action.name.endswith(OPENED) and action.ending is Ending.DONE
+        )
+        return stopped == 0 or max(opened, default=0) > stopped
 
     @property
     def undecided(self) -> bool:

@@ -8,7 +8,11 @@ from rankmuster.incident.steps.scene import Ended, Scene, summed
 
 def run(scene: Scene) -> Ended:
     """Data: `requests`, how many were hit; null where a gateway does not say."""
-    answers = scene.act_all([traffic.cut(scene, one) for one in scene.tools.traffic])
+    traffic.note_found(scene)
+    gateways = [one for one in scene.tools.traffic if not traffic.is_done_with(scene, one)]
+    if scene.tools.traffic and not gateways:
+        return summed((), "others had stopped its traffic before this incident, and nothing runs any more")
+    answers = scene.act_all([traffic.cut(scene, one) for one in gateways])
     ended = summed(answers, traffic.NO_GATEWAY)
     hit = [one.data.get("requests") for one in answers]
     counts = [one for one in hit if isinstance(one, int) and not isinstance(one, bool)]

@@ -1,4 +1,4 @@
-"""RESTORE: new requests come again, at full weight."""
+"""RESTORE: new requests come again, at full weight; or as it was before the incident, where others had changed that."""
 
 from __future__ import annotations
 
@@ -10,9 +10,17 @@ from rankmuster.model.incident import Ending, Step
 
 def run(scene: Scene) -> Ended:
     unless = observed_only(scene)
-    return summed(
-        scene.act_all([traffic.restore(scene, one, unless) for one in scene.tools.traffic]), traffic.NO_GATEWAY
-    )
+    before = {one.name: traffic.found_at(scene, one) for one in scene.tools.traffic}
+    ours = [one for one in scene.tools.traffic if not before[one.name].stopped]
+    if scene.tools.traffic and not ours:
+        return summed((), "others had stopped its traffic before this incident: that is theirs to give back")
+    answers = scene.act_all([traffic.restore(scene, one, unless) for one in ours])
+    lowered = []
+    for gateway, answer in zip(ours, answers, strict=True):
+        percent = before[gateway.name].percent
+        if percent is not None and answer.ending in (Ending.DONE, Ending.PARTIAL, Ending.OBSERVED):
+            lowered.append(traffic.set_weight(scene, gateway, percent, unless=unless, opened=True))
+    return summed([*answers, *scene.act_all(lowered)], traffic.NO_GATEWAY)
 
 
 def observed_only(scene: Scene) -> str | None:
