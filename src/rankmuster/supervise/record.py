@@ -35,10 +35,8 @@ def write(path: Path, record: Record) -> None:
     text = written(record)
     beside = path.with_name(f".{path.name}.part")
     try:
-        with contextlib.suppress(FileNotFoundError):
-            beside.unlink()
         # whoever believes it wants to know that nobody else could write it
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with open(descriptor, "w", encoding="ascii") as file:
             file.write(text)
             file.flush()
