@@ -22,7 +22,7 @@ DRILLS = (
         "### The same on two GPUs",
         "`python tools/gpu_incident.py --gpus 2`: {ranks} ranks on two NVIDIA H200 (no four were to be had), NCCL, "
         "torch "
-        "2.11.0+cu130, driver 580.159.03, 32 cores, NVLink multicast off, 2026-11-30; eager, and decoding "
+        "2.11.0+cu130, driver 580.159.04, 32 cores, NVLink multicast off, 2026-11-30; eager, and decoding "
         "as a CUDA graph.",
     ),
 )
@@ -51,8 +51,9 @@ def _drill(rows: list[dict[str, Any]], heading: str, words: str) -> list[str]:
     first = sum(row["evidence_first"] for row in rows)
     lines += [
         f"{right} of {len(rows)} runs right (verdict, decision, bars and requests); evidence on disk before anything "
-        f"{sum(row['lost'] for row in rows)} lost without an error, {sum(row['after_stop'] for row in rows)} sent to the sick group "
-        "after its traffic was stopped.",
+        f"was ended in {first}; {sum(row['requests'] for row in rows)} requests, "
+        f"{sum(row['lost'] for row in rows)} lost without an error, {sum(row['after_stop'] for row in rows)} sent to "
+        "the sick group after its traffic was stopped.",
         "",
         "Seconds, median / worst. `engine`: its own start. `overhead`: total without detection, evidence and engine; "
         "about a second of it is the clients' own wait before they ask again.",

@@ -62,7 +62,7 @@ def halves(rows: Iterable[Row]) -> Iterable[Placement]:
 
 def factor(rows: Sequence[Row]) -> Factor | None:
     """What all rows leave of busbw / algbw, None where no row says anything. See `odd_one` for rows that disagree."""
-    found = [_factor(half) for half in halves(rows) if half.algbw > STEP]
+    found = [_factor(half) for half in halves(rows) if _says(half)]
     if not found:
         return None
     return Factor(max(one.least for one in found), min(one.most for one in found))
@@ -73,13 +73,19 @@ def odd_one(rows: Sequence[Row]) -> Row | None:
     whole = factor(rows)
     if whole is None or whole.least <= whole.most:
         return None
-    ratios = sorted(half.busbw / half.algbw for half in halves(rows) if half.algbw >= 1) or [whole.middle]
+    ratios = sorted(half.busbw / half.algbw for half in halves(rows) if half.algbw >= 1 and _says(half))
+    ratios = ratios or [whole.middle]
     usual = ratios[len(ratios) // 2]
     for row in rows:
         for half in halves([row]):
-            if half.algbw > STEP and not _factor(half).least <= usual <= _factor(half).most:
+            if _says(half) and not _factor(half).least <= usual <= _factor(half).most:
                 return row
     return rows[0]
+
+
+def _says(half: Placement) -> bool:
+    """Whether its numbers are some: a damaged file may have infinite ones."""
+    return STEP < half.algbw < math.inf and math.isfinite(half.busbw)
 
 
 def _factor(half: Placement) -> Factor:

@@ -165,7 +165,8 @@ def test_a_stop_is_seen_called_and_over(feed: Feed, prometheus: str) -> None:
     until(lambda: alarm(None, calm), "the alert ends")
     groups = ask(prometheus, "/api/v1/rules")["data"]["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    assert len(rules) == 17
+    told = RULES.read_text()
+    assert len(rules) == len(re.findall(r"^ +- (?:alert|record):", told, re.MULTILINE)) > 0
     assert {rule["health"] for rule in rules} == {"ok"}, [rule.get("lastError") for rule in rules]
 
 
