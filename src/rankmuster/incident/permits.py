@@ -5,22 +5,29 @@ Only what is really done is counted: of an actuator that observes nothing is use
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.incident.as_found import left_by
 from rankmuster.incident.config import IncidentConfig
+from rankmuster.incident.fences_over import is_over
 from rankmuster.incident.journal import Journal
-from rankmuster.incident.judge_limits import horizon, judge
+from rankmuster.incident.judge_limits import allow_anyway, horizon, judge
 from rankmuster.incident.machine.fold import IllegalTransition, fold
 from rankmuster.incident.record import Record
 from rankmuster.incident.tools import ToolRole, Tools
 from rankmuster.incident.within_limits import allowed_now, within_limits
-from rankmuster.model.incident import Decision, Event, EventKind, FleetView, Permit, Step, UseKind
+from rankmuster.model.incident import Course, Decision, Event, EventKind, FleetView, Permit, Step, UseKind
 
 AGAIN_SECONDS = 5.0
 """Between two questions whether limits allow by now what they have refused."""
+
+LOOK_SECONDS = 1.0
+"""Of all looks at nodes whose fences still count: it is half of what a decision may take."""
 
 EARLIER = 3
 """Incidents of an instance among which the one before this one is."""
@@ -37,6 +44,7 @@ class Permits:
     ) -> None:
         self._journal, self._record = journal, record
         self._config, self._tools, self._unix_now = config, tools, unix_now
+        self._clock: Clock = time.monotonic
         self._asked_at = float("-inf")
 
     def within(self, decision: Decision) -> Decision:
@@ -47,6 +55,8 @@ class Permits:
         asked = decision if fences else replace(decision, fence=())
         incident = self._record.incident
         approval = incident.approval
+        if asked.course is Course.REBUILD and asked.fence:
+            self._end_fences_that_are_over()
         found: Decision = self._record.asked(
             lambda: within_limits(
                 self._journal,
@@ -90,6 +100,7 @@ class Permits:
             return None
         incident, now, limits = self._record.incident.id, self._unix_now(), self._config.limits
         wanted = [(UseKind.FENCE, node) for node in nodes]
+        self._end_fences_that_are_over()
 
         def judged(view: FleetView) -> Permit:
             return judge(view, wanted, limits, now, incident)
@@ -98,6 +109,34 @@ class Permits:
             lambda: self._journal.reserve(incident, self._record.lease, wanted, judged, horizon(limits), now)
         )
         return None if permit.allowed else permit.why
+
+    def count_resumed(self) -> None:
+        """Before a group is ended: a rebuild that an operator has resumed, with no second decision, is counted too."""
+        incident, now, limits = self._record.incident, self._unix_now(), self._config.limits
+        rebuilds = any(one.step is Step.START for one in incident.waiting)
+        if incident.round > 1 and rebuilds and self._tools.acts(ToolRole.GROUP):
+            wanted = [(UseKind.REBUILD, incident.opening.instance)]
+            self._record.asked(
+                lambda: self._journal.reserve(
+                    incident.id, self._record.lease, wanted, allow_anyway, horizon(limits), now
+                )
+            )
+
+    def _end_fences_that_are_over(self) -> None:
+        incident, now = self._record.incident.id, self._unix_now()
+        deadline = Deadline.after(LOOK_SECONDS, self._clock)
+        places = {one.name: one for one in self._tools.nodes}
+        view = self._record.asked(lambda: self._journal.fleet(horizon(self._config.limits), now))
+        still_open = {one.id for one in self._record.asked(lambda: self._journal.incidents(open_only=True))}
+        for use in view.uses:
+            if use.kind is not UseKind.FENCE or use.ended_at is not None or use.incident in {incident, *still_open}:
+                continue
+            try:
+                events = self._record.asked(partial(self._journal.events, use.incident))
+            except KeyError:
+                continue  # forgotten: nobody knows any more where it was fenced
+            if is_over(use, events, places, deadline):
+                self._record.asked(partial(self._journal.end_use, use.incident, use.kind, use.subject, now))
 
     def found_earlier(self) -> dict[str, Any] | None:
         """What the incident before this one had found at the gateways, where that one left traffic lowered or stopped;

@@ -20,8 +20,25 @@ def run(scene: Scene) -> Ended:
     nodes = scene.record.incident.to_fence
     if not nodes:
         return Ended(Ending.SKIPPED, "no node is suspected enough to be fenced")
+    refused = beyond_limits(scene, nodes)
+    nodes = tuple(one for one in nodes if one not in refused)
+    if not nodes:
+        return Ended(Ending.REFUSED, "; ".join(dict.fromkeys(refused.values())))
     ended = summed(scene.act_all(actions(scene, nodes)), NOWHERE)
     return Ended(ended.ending, ended.note, {"nodes": list(nodes) if ended.ending is Ending.DONE else fenced(scene)})
+
+
+def beyond_limits(scene: Scene, nodes: tuple[str, ...]) -> dict[str, str]:
+    """Those that nobody has decided on (a process there could not be killed), and why limits forbid them."""
+    decided = () if scene.decision is None else scene.decision.fence
+    found = {}
+    for node in nodes:
+        if node not in decided:
+            why = scene.setting.permits.fence_more((scene.scheduler_name(node),))
+            if why is not None:
+                found[node] = f"{node} is not fenced: {why}"
+                scene.note(found[node])
+    return found
 
 
 def actions(scene: Scene, nodes: tuple[str, ...], name: str = Verb.FENCE.value) -> list[Action]:
@@ -77,5 +94,5 @@ def _fence(scene: Scene, where: Node, node: str, name: str) -> Action:
         enabled=scene.enabled(ToolRole.NODE),
         safe=True,
         attempt_seconds=ATTEMPT_SECONDS,
-        data={"node": node},
+        data={"node": node, "where": where.name},
     )

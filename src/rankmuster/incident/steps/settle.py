@@ -26,13 +26,18 @@ def run(scene: Scene) -> Ended:
     if not passed and not failed and not stay:
         return Ended(Ending.SKIPPED, "no node is fenced, and none failed a test")
     new = tuple(node for node in failed if node not in ours)
-    refused = scene.setting.permits.fence_more(new) if new else None
+    refused = why_not(scene, new) if new else None
     if refused is not None:
         scene.note(f"{', '.join(new)} failed their re-test and were not fenced: {refused}")
-        new = ()
+        failed, new = [node for node in failed if node in ours], ()
     answers = scene.act_all(
         [
-            *(_lift(scene, where, node) for node in passed for where in scene.tools.nodes),
+            *(
+                _lift(scene, where, node)
+                for node in passed
+                for where in scene.tools.nodes
+                if is_ours(scene, where, node)
+            ),
             *fence.actions(scene, new, QUARANTINE),
         ]
     )
@@ -62,6 +67,26 @@ def fenced_by_us(scene: Scene) -> list[str]:
         if answer.ending is Ending.DONE and isinstance(node, str) and answer.data.get("others") is not True:
             found[node] = None
     return list(found)
+
+
+def is_ours(scene: Scene, where: Node, node: str) -> bool:
+    """Whether this incident has fenced it there, or may have: at another place others may hold it."""
+    told = [
+        one.data.get("others") is True
+        for one in scene.past.answers(Step.FENCE).values()
+        if one.data.get("node") == node and one.data.get("where", where.name) == where.name
+    ]
+    return not all(told)
+
+
+def why_not(scene: Scene, nodes: tuple[str, ...]) -> str | None:
+    """Why those that failed may not be fenced; None where they may. Where a class drifts all of it fails its tests."""
+    systematic = scene.setting.facts(scene.incident, None)[0].systematic
+    if systematic is not None:
+        return (
+            f"a whole class of nodes drifts ({systematic}), and a test against how it was before tells nothing of one"
+        )
+    return scene.setting.permits.fence_more(nodes)
 
 
 def _lift(scene: Scene, where: Node, node: str) -> Action:

@@ -19,6 +19,7 @@ def run(scene: Scene) -> Ended:
     group = scene.tools.group
     if group is None:
         return Ended(Ending.OBSERVED, groups.NO_GROUP)
+    scene.setting.permits.count_resumed()
     incarnation = meant(scene, group)
     answer = scene.acting.act(terminating(scene, group, incarnation), scene.deadline)
     return Ended(answer.ending, answer.note, {"incarnation": incarnation, **answer.data})
