@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -170,6 +172,18 @@ def test_a_group_that_ended_by_itself_opens_one_without_any_watch(tmp_path: Path
     assert scene.follower.poll() == ()
 
 
+def test_what_was_rebuilt_and_ends_by_itself_is_another_incident_whenever_that_is(tmp_path: Path) -> None:
+    """Also where it ended while the one before was being written down."""
+    group = Group(GroupLook(state=GroupState.ENDED, incarnation="i2", ended_by_itself=True, at=NOW - 3))
+    scene = Scene(tmp_path, group)
+    scene.handled(OpenedBy.ENDED, NOW - 60, closed=NOW - 10, outcome=Outcome.RECOVERED)
+    assert len(scene.follower.poll()) == 1
+    scene.handled(OpenedBy.ENDED, NOW - 60, closed=NOW - 2, outcome=Outcome.RECOVERED)
+    assert len(scene.follower.poll()) == 1
+    scene.handled(OpenedBy.ENDED, NOW - 2, closed=NOW - 1, outcome=Outcome.RECOVERED)
+    assert scene.follower.poll() == ()
+
+
 def test_a_group_that_somebody_ended_opens_none(tmp_path: Path) -> None:
     group = Group(GroupLook(state=GroupState.ENDED, incarnation="i1", ended_by_itself=False, at=NOW))
     assert Scene(tmp_path, group).follower.poll() == ()
@@ -189,5 +203,45 @@ def test_actions_are_bound_to_the_incarnation_that_the_supervisor_names(tmp_path
     [opening] = scene.follower.poll()
     assert opening.incarnation == "2026-11-30T10:00:00Z-17"
     group.now = replace(group.now, state=GroupState.UNKNOWN, incarnation=None, note="its socket does not answer")
+    [opening] = scene.follower.poll()
+    assert opening.incarnation == "i1"
+
+
+def test_groups_that_hang_hold_nobody_up_and_their_stops_are_opened_all_the_same(tmp_path: Path) -> None:
+    """Ten supervisors whose answer never comes, beside one that answers at once."""
+    release = threading.Event()
+
+    class Hangs(Group):
+        def look(self, deadline: Deadline) -> GroupLook:
+            release.wait(max(deadline.remaining(), 0.0))
+            return GroupLook(state=GroupState.UNKNOWN, note="no answer in time")
+
+    unknown = GroupLook(state=GroupState.UNKNOWN)
+    ended = GroupLook(state=GroupState.ENDED, ended_by_itself=True, at=NOW)
+    instances = {f"a{number}": Followed(Hangs(unknown)) for number in range(10)} | {"z": Followed(Group(ended))}
+    names = tuple(instances)
+    view = InstanceView(name="a0", state=Progress.STOPPED, since=NOW - 10, reason="8 running", incarnation="i1")
+    StateFile(tmp_path).write(Snapshot("node7", NOW, WatcherView("0.1", NOW - 100, 5.0), (view,)))
+    newest: dict[str, IncidentHead] = {}
+    follower = Follower(tmp_path, instances, newest.get, clock=time.monotonic, unix_now=lambda: NOW, host="node7")
+    try:
+        begun = time.monotonic()
+        assert [one.instance for one in follower.poll()] == ["z"]
+        assert time.monotonic() - begun < len(names) * 0.3
+    finally:
+        release.set()
+    until = time.monotonic() + 20
+    while "a0" not in {one.instance for one in follower.poll()}:
+        assert time.monotonic() < until
+
+
+def test_a_look_that_raises_is_one_that_says_nothing(tmp_path: Path) -> None:
+    class Raises(Group):
+        def look(self, deadline: Deadline) -> GroupLook:
+            raise RuntimeError("a fault of ours")
+
+    scene = Scene(tmp_path, Raises(GroupLook(state=GroupState.UNKNOWN)))
+    assert scene.follower.poll() == ()
+    scene.watch(Progress.STOPPED, NOW - 10)
     [opening] = scene.follower.poll()
     assert opening.incarnation == "i1"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from incident_world import INSTANCE, opening
 from rankmuster.incident.follow import Followed, Follower
 from rankmuster.incident.serve import Served, Service, newest_of
 from rankmuster.model.fault import Progress
 from rankmuster.model.incident import Event, EventKind, IncidentHead, Outcome
+from rankmuster.store.errors import HistoryError
 from rankmuster.store.journal import Journal
 from rankmuster.watch.export.state_file import StateFile
 from rankmuster.watch.snapshot import InstanceView, Snapshot, WatcherView
@@ -65,6 +68,13 @@ class Scene:
             time.sleep(0.05)
 
 
+def _raises(error: Exception) -> Callable[..., Any]:
+    def called(*_: object, **__: object) -> Any:
+        raise error
+
+    return called
+
+
 @contextmanager
 def scene(tmp_path: Path) -> Iterator[Scene]:
     rig = Rig(tmp_path)
@@ -106,18 +116,42 @@ def test_what_an_earlier_service_left_open_is_taken_up(tmp_path: Path) -> None:
 
 
 def test_a_closed_incident_that_an_operator_resumes_is_taken_up(tmp_path: Path) -> None:
+    with Rig(tmp_path).journal() as journal:
+        name, _ = journal.open_incident(opening(), "n1:serve")
+        journal.tell(name, Event(kind=EventKind.ABORTED, at=time.time(), by="me", note="mine"))
     with scene(tmp_path) as made:
-        made.journal.open_incident(opening(), "n1:serve")
-        time.sleep(0.0)
-        [head] = made.heads()
-        made.journal.tell(head.id, Event(kind=EventKind.ABORTED, at=time.time(), by="me", note="mine"))
         made.until(1)
-        if made.heads()[0].outcome is Outcome.ABORTED:
-            made.journal.tell(head.id, Event(kind=EventKind.REOPENED, at=time.time(), by="me"))
-            end = time.monotonic() + PATIENCE
-            while made.heads()[0].outcome is not Outcome.RECOVERED:
-                assert time.monotonic() < end, (made.heads(), made.said)
-                time.sleep(0.05)
+        assert made.heads()[0].outcome is Outcome.ABORTED
+        made.journal.tell(name, Event(kind=EventKind.REOPENED, at=time.time(), by="me"))
+        end = time.monotonic() + PATIENCE
+        while made.heads()[0].outcome is not Outcome.RECOVERED:
+            assert time.monotonic() < end, (made.heads(), made.said)
+            time.sleep(0.05)
+
+
+def test_a_journal_that_is_away_for_long_is_said_once(tmp_path: Path) -> None:
+    away: Any = SimpleNamespace(incidents=_raises(HistoryError("the server closed the connection")))
+    rig = Rig(tmp_path)
+    with rig.journal() as journal:
+        made = Scene(rig, journal)
+        served = Served({INSTANCE: made.runner}, made.follower, away)
+        made.service = Service(served, "a", time.monotonic, made.said.append)
+        for _ in range(3):
+            made.service._looked = float("-inf")
+            made.service.turn()
+    assert len([one for one in made.said if one.startswith("the journal does not answer")]) == 1
+
+
+def test_a_fault_in_following_one_is_said_and_the_service_goes_on(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+
+    with rig.journal() as journal:
+        made = Scene(rig, journal)
+        made.follower._newest = _raises(ValueError("a fault of ours"))
+        made.watch(Progress.STOPPED)
+        made.service.turn()
+        made.service.turn()
+    assert len([one for one in made.said if "a fault of ours" in one]) == 1
 
 
 def test_a_journal_that_does_not_answer_is_said_once_and_the_service_goes_on(tmp_path: Path) -> None:
@@ -144,3 +178,22 @@ def test_a_watch_that_is_away_is_said_once(tmp_path: Path) -> None:
         made.service.turn()
         made.service.turn()
     assert len(made.said) == 1
+    assert "--watch" in made.said[0]
+    assert "--state" not in made.said[0]
+
+
+def test_another_runner_that_has_it_is_said_once(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    with rig.journal() as journal:
+        made = Scene(rig, journal)
+        journal.open_incident(opening(), "n2:serve")
+        assert journal.take_lease(INSTANCE, "n2:serve", 60.0) is not None
+        for _ in range(3):
+            made.service._looked = float("-inf")
+            for work in made.service._work.values():
+                work.not_before = float("-inf")
+            made.service.turn()
+            thread = made.service._work[INSTANCE].thread
+            assert thread is not None
+            thread.join(PATIENCE)
+    assert len([one for one in made.said if "another runner has" in one]) == 1, made.said

@@ -84,6 +84,17 @@ def test_it_waits_for_the_incidents_runner(run: Start) -> None:
     assert now.operation == "i/start/a"
 
 
+def test_when_it_ended_is_told_and_not_when_it_began(run: Start) -> None:
+    made = run("bash", "-c", "until [ -e end ]; do sleep 0.05; done", options=("--on-end", "wait"))
+    began = made.running().at
+    (made.work / "end").touch()
+    until(lambda: made.look().state is GroupState.ENDED)
+    ended = made.look().at
+    assert began is not None
+    assert ended is not None
+    assert began < ended
+
+
 def test_a_group_that_was_told_to_end_is_waited_for_whatever_on_end_says(run: Start) -> None:
     made = run("sleep", "1000", options=("--on-end", "exit"))
     seen = made.running()

@@ -14,14 +14,15 @@ from pathlib import Path
 
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.incident.actuators import Group
+from rankmuster.incident.looking import Looking
 from rankmuster.incident.seen import Seen
 from rankmuster.model.fault import Progress
 from rankmuster.model.incident import GroupLook, GroupState, IncidentHead, OpenedBy, Opening, Outcome
 from rankmuster.watch.export.state_file import NAME, NoState, StateRefused, freshness, read_state
 from rankmuster.watch.snapshot import InstanceView, Snapshot
 
-LOOK_SECONDS = 2.0
-"""For a supervisor's answer about its group: it knows, and is asked over a local socket."""
+POLL_PATIENCE = 0.3
+"""Of one poll for the answers of all supervisors: what is not there by then is taken up by the next poll."""
 
 GROUP_SECONDS = 1.0
 """Between two questions whether a group has ended by itself."""
@@ -56,8 +57,8 @@ class Follower:
         self._clock, self._unix_now, self._host = clock, unix_now, host
         self._snapshot: Snapshot | None = None
         self._stamp: tuple[int, int, int] | None = None
-        self._asked: dict[str, float] = {}
-        self._looks: dict[str, GroupLook] = {}
+        self._looking = {name: Looking(one.group, clock) for name, one in instances.items() if one.group is not None}
+        self._until = Deadline.after(0.0, clock)
         self.problem: str | None = None
 
     def seen(self, instance: str) -> Seen | None:
@@ -74,6 +75,7 @@ class Follower:
     def poll(self) -> tuple[Opening, ...]:
         """What an incident has to be opened for, each once."""
         self._read()
+        self._until = Deadline.after(POLL_PATIENCE, self._clock)
         found = []
         for name, followed in self._instances.items():
             opening = self._by_watch(name, followed) or self._by_group(name, followed)
@@ -113,7 +115,10 @@ class Follower:
         if view is None or view.state not in (Progress.STOPPED, Progress.SLOW):
             return None
         stopped = view.state is Progress.STOPPED
-        look = self._look(name, followed, fresh=True)
+        looking = self._looking.get(name)
+        look = looking.fresh(self._until.remaining()) if looking is not None else None
+        if looking is not None and look is None:
+            return None  # it has not answered yet
         if look is not None and look.state is GroupState.ENDED and look.ended_by_itself:
             return self._ended(name, followed, look)
         incarnation = view.incarnation
@@ -138,7 +143,8 @@ class Follower:
         )
 
     def _by_group(self, name: str, followed: Followed) -> Opening | None:
-        look = self._look(name, followed)
+        looking = self._looking.get(name)
+        look = looking.newest(GROUP_SECONDS, self._until.remaining()) if looking is not None else None
         if look is None or look.state is not GroupState.ENDED or not look.ended_by_itself:
             return None
         return self._ended(name, followed, look)
@@ -163,15 +169,6 @@ class Follower:
             metrics_url=followed.metrics_url,
         )
 
-    def _look(self, name: str, followed: Followed, *, fresh: bool = False) -> GroupLook | None:
-        if followed.group is None:
-            return None
-        now = self._clock()
-        if fresh or now - self._asked.get(name, float("-inf")) >= GROUP_SECONDS:
-            self._asked[name] = now
-            self._looks[name] = followed.group.look(Deadline.after(LOOK_SECONDS, self._clock))
-        return self._looks.get(name)
-
     def _handled(self, name: str, since: float, by: OpenedBy) -> bool:
         """Whether the newest incident was about this very stop: one that is open takes everything of its instance, and
         what has lasted since before one was closed is what that one was about."""
@@ -182,6 +179,8 @@ class Follower:
             return True
         if since > newest.closed_at:
             return False
-        # a slow group that stops, and a stopped one that ends, has become something else; what serves again has not
         served = newest.outcome in (Outcome.RECOVERED, Outcome.RESTORED)
+        if served and by is OpenedBy.ENDED and since > newest.opened_at:
+            return False  # it was rebuilt and has ended before that was written down
+        # a slow group that stops, and a stopped one that ends, has become something else; what serves again has not
         return served or _WORSE.get(by, 0) <= _WORSE.get(newest.by, 2)

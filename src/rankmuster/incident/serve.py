@@ -63,7 +63,7 @@ class Service:
     say: Callable[[str], None]
     _work: dict[str, _Work] = field(default_factory=dict)
     _looked: float = float("-inf")
-    _problem: str = ""
+    _problems: dict[str, str] = field(default_factory=dict)
 
     def run(self, stop: threading.Event) -> None:
         """Until `stop` is set. Raises nothing for expected trouble."""
@@ -80,14 +80,19 @@ class Service:
             for opening in self.served.follower.poll():
                 if self._free(opening.instance):
                     self._open(opening)
-            self._tell_problem(self.served.follower.problem or "")
+            self._tell_problem("watch", self.served.follower.problem or "")
             if self.clock() - self._looked >= OPEN_SECONDS:
                 self._looked = self.clock()
                 for head in self.served.journal.incidents(open_only=True):
                     if head.instance in self.served.runners and self._free(head.instance):
                         self._begin(head.instance, head.id)
+                self._tell_problem("journal", "")
+            self._tell_problem("ours", "")
         except HistoryError as error:
-            self._tell_problem(f"the journal does not answer, and nothing can be done without it: {error}")
+            said = f"the journal does not answer, and nothing can be done without it: {error}"
+            self._tell_problem("journal", said)
+        except Exception as error:  # of one instance: the others are to be followed all the same
+            self._tell_problem("ours", f"internal error: {_told(error)}")
 
     def _free(self, instance: str) -> bool:
         work = self._work.setdefault(instance, _Work())
@@ -115,7 +120,7 @@ class Service:
         except RuntimeError as error:
             self._later(instance, f"{instance}: no thread could be started for incident {incident} ({error})")
             return
-        work.thread, work.said = thread, ""
+        work.thread = thread
 
     def _drive(self, instance: str, incident: str) -> None:
         try:
@@ -125,9 +130,8 @@ class Service:
         except (Taken, Stopped, Refused, HistoryError) as error:
             self._later(instance, f"{instance}: incident {incident}: {error}")
         except Exception as error:  # a fault of ours must be seen, and must not end the service
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            why = f"internal error: {type(error).__name__}: {error} ({place.filename}:{place.lineno})"
-            self._later(instance, f"{instance}: incident {incident}: {why}", seconds=6 * AGAIN_SECONDS)
+            said = f"{instance}: incident {incident}: internal error: {_told(error)}"
+            self._later(instance, said, seconds=6 * AGAIN_SECONDS)
 
     def _later(self, instance: str, said: str, seconds: float = AGAIN_SECONDS) -> None:
         work = self._work.setdefault(instance, _Work())
@@ -136,12 +140,14 @@ class Service:
             self.say(said)
         work.said = said
 
-    def _tell_problem(self, problem: str) -> None:
+    def _tell_problem(self, of: str, problem: str) -> None:
+        """Once, until it is another one or none."""
+        problem = problem.replace("with --state", "with --watch")  # as `top` calls it, and as it is called here
         # an age of the watch changes every second: the words before it do not
         kind = problem.partition(":")[0].partition(" for ")[0]
-        if problem and kind != self._problem:
+        if problem and kind != self._problems.get(of):
             self.say(problem)
-        self._problem = kind
+        self._problems[of] = kind
 
     def _end(self) -> None:
         for runner in self.served.runners.values():
@@ -152,6 +158,11 @@ class Service:
                 work.thread.join(max(end - self.clock(), 0.0))
         if self.served.notices is not None:
             self.served.notices.close(1.0)
+
+
+def _told(error: Exception) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({place.filename}:{place.lineno})"
 
 
 def words(incident: Incident) -> str:

@@ -247,9 +247,11 @@ class GroupState(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLook:
-    """`incarnation`: of what runs, or of what ran last. `operation`: the one that started it, where it was ours.
+    """`incarnation`: of what runs, or of what ran last. `operation`: the one that started it, where it was ours; empty
+    where it is known that it was none of ours, None where that is not known.
 
-    `ended_by_itself`: nobody told it to end. `exit_status`: of its launcher.
+    `ended_by_itself`: nobody told it to end. `exit_status`: of its launcher. `at`: unix seconds, when it began, or when
+    it ended where it has.
     """
 
     state: GroupState

@@ -153,6 +153,7 @@ class HostGroup:
             gone = launcher is None or launcher.pid not in found
             if phase is GroupState.RUNNING and gone:
                 phase = GroupState.PARTLY
+        ended = said.life.ended if said.life is not None and phase is GroupState.ENDED else None
         return GroupLook(
             state=phase,
             incarnation=said.incarnation,
@@ -161,7 +162,7 @@ class HostGroup:
             pids=tuple(sorted(found)),
             ended_by_itself=said.ended_by_itself,
             exit_status=said.exit_status,
-            at=said.at,
+            at=said.at if ended is None else ended,
             note=note,
         )
 
