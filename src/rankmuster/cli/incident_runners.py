@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -26,9 +27,10 @@ def host() -> str:
     return socket.gethostname()
 
 
-def holder(service: str = "") -> str:
-    """The runner's name in the journal: the same for a service that is started again, another one for each process."""
-    return f"{host()}:{service}" if service else f"{host()}:{os.getpid()}"
+def holder(service: str = "run") -> str:
+    """This process's name in the journal, never that of another: a lease is given to the same name again at once, and
+    two services of one host, or two containers in which each is process 1, must not take it from each other."""
+    return f"{host()}:{service}:{os.getpid()}-{secrets.token_hex(2)}"
 
 
 @contextmanager
