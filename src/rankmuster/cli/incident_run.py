@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -28,12 +26,6 @@ if TYPE_CHECKING:
     from rankmuster.incident.runner import Runner
     from rankmuster.incident.seen import Seen
     from rankmuster.model.incident import Event, Opening
-    from rankmuster.model.verdict import Verdict
-
-MOST_STOP = 4 << 20
-"""Bytes of a stop on standard input: a hook gets 1 MiB at most."""
-
-MOST_VERDICT = 64 << 20
 
 
 def run(
@@ -74,8 +66,10 @@ def run(
     runner works on it, no journal.
     """
     settings = settings_of(config)
+    from rankmuster.cli.incident_opening import opening_of
+
     with doing("reading what is given"):
-        opening = _opening(settings, instance, stop, verdict, bundle, reason)
+        opening = opening_of(settings, instance, stop, verdict, bundle, reason)
     if dry_run:
         return _dry_run(settings, opening)
     with opened(_journal(settings, journal), "running an incident", create=True) as store:
@@ -170,90 +164,12 @@ def _say_event(event: Event) -> None:
         say(f"  {words}{f': {plain(event.note, 400)}' if event.note else ''}")
 
 
-def _opening(
-    settings: IncidentConfig,
-    instance: str | None,
-    stop: Path | None,
-    verdict: Path | None,
-    bundle: Path | None,
-    reason: str,
-) -> Opening:
-    from rankmuster.cli import incident_runners as runners
-    from rankmuster.incident.openings import NoOpening, by_hand, from_stop
-
-    said = None if verdict is None else _plain(verdict, MOST_VERDICT, "verdict")
-    try:
-        if stop is not None:
-            if verdict is not None or bundle is not None:
-                raise CommandError("--stop brings its own verdict and bundle; leave --verdict and --bundle out")
-            opening = from_stop(_plain(stop, MOST_STOP, "stop"), runners.host())
-            if instance is not None and instance != opening.instance:
-                raise CommandError(f"the stop is of {opening.instance}, and --instance says {instance}")
-            return opening
-        if instance is None:
-            if len(settings.instances) != 1:
-                there = ", ".join(sorted(settings.instances)[:10]) or "none"
-                raise CommandError(f"which instance? name one with --instance; the settings have {there}")
-            [instance] = settings.instances
-        if instance not in settings.instances:
-            runners.tools_for(settings, instance)
-        if bundle is not None and not bundle.exists():
-            raise CommandError(f"--bundle {bundle}: there is no such file or folder")
-        if said is not None:
-            _must_be_verdict(said, verdict)
-        return by_hand(
-            instance,
-            now=time.time(),
-            host=runners.host(),
-            seen=_seen(settings, instance),
-            reason=reason,
-            bundle=None if bundle is None else str(bundle.absolute()),
-            verdict=said,
-            metrics_url=settings.instances[instance].metrics_url,
-        )
-    except NoOpening as error:
-        raise CommandError(f"{stop or verdict}: {error}") from error
-
-
-def _seen(settings: IncidentConfig, instance: str) -> Seen | None:
-    from rankmuster.incident.follow import Follower
-
-    follower = Follower(settings.watch, {}, lambda _: None, clock=time.monotonic, unix_now=time.time, host="")
-    follower.refresh()
-    return follower.seen(instance)
-
-
-def _must_be_verdict(raw: Any, path: Path | None) -> Verdict:
-    from rankmuster.model.plain_json import NotPlain
-    from rankmuster.model.verdict_json import verdict_from_plain
-
-    try:
-        return verdict_from_plain(raw)
-    except NotPlain as error:
-        raise CommandError(f"{path} is no verdict as `diagnose --format json` writes it: {error}") from error
-
-
-def _plain(path: Path, most: int, what: str) -> Any:
-    """JSON of a file, or of standard input."""
-    from rankmuster.cli.given import bytes_of
-
-    if str(path) == "-":
-        data = sys.stdin.buffer.read(most + 1)
-        if len(data) > most:
-            raise CommandError(f"the {what} on standard input has more than {most >> 20} MiB")
-    else:
-        data = bytes_of(path, most, what)
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise CommandError(f"{'standard input' if str(path) == '-' else path} holds no JSON: {error}") from error
-
-
 def _dry_run(settings: IncidentConfig, opening: Opening) -> int:
     from rankmuster.cli import incident_runners as runners
+    from rankmuster.cli.incident_opening import must_be_verdict
     from rankmuster.incident.memory_journal import MemoryJournal
 
-    said = None if opening.verdict is None else _must_be_verdict(opening.verdict, None)
+    said = None if opening.verdict is None else must_be_verdict(opening.verdict, "the verdict")
     tools = runners.tools_for(settings, opening.instance)
     runner = runners.runner_of(
         settings, opening.instance, tools, MemoryJournal(time.time), holder="dry-run", seen=lambda: None

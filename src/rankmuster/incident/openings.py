@@ -13,6 +13,16 @@ from rankmuster.report.inert import plain
 
 STOP_SCHEMA = "rankmuster.stop/1"
 
+LATE_SECONDS = 60.0
+"""A stop that is told later than this is opened now: counted from its detection, the total deadline might have passed
+before anything is done. Hooks come after the evidence and its diagnosis, half a minute after the detection."""
+
+OLDEST_SECONDS = 86_400.0
+"""What has become of an instance since an older stop nobody here knows."""
+
+CLOCKS_DIFFER = 60.0
+"""Seconds by which the clock of the watch's host may be ahead of this one's."""
+
 MOST_REASON = 2_000
 MOST_PIDS = 4_096
 
@@ -21,8 +31,8 @@ class NoOpening(Exception):
     """Nothing can be opened from it; the message says why and what is wanted."""
 
 
-def from_stop(raw: object, host: str) -> Opening:
-    """Of a hook's document (schema `rankmuster.stop/1`). Raises NoOpening."""
+def from_stop(raw: object, host: str, now: float) -> Opening:
+    """Of a hook's document (schema `rankmuster.stop/1`). `now`: unix seconds. Raises NoOpening."""
     if not isinstance(raw, Mapping) or raw.get("schema") != STOP_SCHEMA:
         said = raw.get("schema") if isinstance(raw, Mapping) else type(raw).__name__
         raise NoOpening(f"it is no stop as a hook gets it: its schema is {str(said)[:60]!r}, wanted is {STOP_SCHEMA!r}")
@@ -34,10 +44,10 @@ def from_stop(raw: object, host: str) -> Opening:
         progress = Progress(watch.get("progress"))
     except ValueError as error:
         raise NoOpening(f"the stop's progress is {str(watch.get('progress'))[:60]!r}, which is none") from error
+    if progress not in (Progress.STOPPED, Progress.SLOW):
+        raise NoOpening(f"its progress is {progress.value}: only what has stopped, or is slow, is a stop")
     verdict, bundle, deployment = raw.get("verdict"), raw.get("bundle"), raw.get("deployment")
-    at = _time(raw.get("detected_at"))
-    if at is None:
-        raise NoOpening("the stop does not say when it was detected (detected_at, unix seconds)")
+    at, since = _when(raw, now)
     pids = raw.get("pids")
     return Opening(
         instance=instance,
@@ -45,7 +55,7 @@ def from_stop(raw: object, host: str) -> Opening:
         by=OpenedBy.SLOW if progress is Progress.SLOW else OpenedBy.STOPPED,
         progress=progress,
         at=at,
-        since=_time(raw.get("since")),
+        since=since,
         reason=plain(str(watch.get("reason") or ""), MOST_REASON),
         host=plain(str(raw.get("host") or host), 255),
         deployment=deployment if isinstance(deployment, str) else None,
@@ -90,6 +100,26 @@ def by_hand(
         verdict=verdict,
         metrics_url=metrics_url,
     )
+
+
+def _when(raw: Mapping[str, Any], now: float) -> tuple[float, float | None]:
+    """From when the runbook's time counts, and since when the instance stands still. Raises NoOpening."""
+    detected, since = _time(raw.get("detected_at")), _time(raw.get("since"))
+    if detected is None:
+        raise NoOpening("the stop does not say when it was detected (detected_at, unix seconds)")
+    if detected > now + CLOCKS_DIFFER:
+        raise NoOpening(
+            f"the stop's detected_at ({detected:g}) is {detected - now:g} s after now: it is unix seconds, and the "
+            "clocks of the hosts have to agree"
+        )
+    if now - detected > OLDEST_SECONDS:
+        raise NoOpening(
+            f"the stop was detected {now - detected:.0f} s ago, and nobody knows what has been since: "
+            "leave --stop out, and what the watch says now counts"
+        )
+    if now - detected <= LATE_SECONDS:
+        return detected, since
+    return now, detected if since is None else min(since, detected)
 
 
 def _time(value: object) -> float | None:
