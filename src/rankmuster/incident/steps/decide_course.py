@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rankmuster.incident.decide import Facts, decide, settings_of
+from rankmuster.incident.given_verdict import objection
 from rankmuster.incident.machine.plan import plan_after, planned_event
 from rankmuster.incident.steps import group as groups
 from rankmuster.incident.steps.scene import Ended, Scene
@@ -96,13 +97,18 @@ def the_verdict(scene: Scene) -> Verdict:
         verdict = verdict_from_plain(dict(given))
     except (NotPlain, ValueError) as error:
         raise NoVerdict(f"it is no verdict: {error}") from error
-    meant = {scene.opening.incarnation, scene.past.bound}
-    of_another = verdict.incarnation is not None and None not in meant and verdict.incarnation not in meant
-    if of_another and scene.opening.verdict is not None:
-        raise NoVerdict(
-            f"it is about incarnation {verdict.incarnation}, the incident about {scene.opening.incarnation}"
-        )
+    why = objection(verdict, scene.opening, scene.past.bound) if is_given(scene) else None
+    if why is not None:
+        raise NoVerdict(why)
     return verdict
+
+
+def is_given(scene: Scene) -> bool:
+    """Whether the evidence or the verdict on it came with the opening."""
+    if scene.opening.verdict is not None:
+        return True
+    bundle = scene.past.text(Step.EVIDENCE, "bundle")
+    return bundle is not None and bundle == scene.opening.bundle
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -13,6 +13,9 @@ from rankmuster.model.incident import GroupLook, GroupState, Opening
 LIVING = (GroupState.STARTING, GroupState.RUNNING, GroupState.PARTLY, GroupState.ENDING)
 """States with processes."""
 
+BY_OTHERS = "by_others"
+"""Key of a START's data: what runs was started by somebody else meanwhile, and is not ours to end."""
+
 NO_GROUP = "no actuator is configured that ends and starts the process group: it has to be done by hand"
 
 
@@ -73,7 +76,10 @@ def is_started(look: GroupLook, after: str | None, operation: str) -> Sight:
     if look.state in (GroupState.STARTING, GroupState.RUNNING) and (ours or look.incarnation != after):
         if not ours and (look.incarnation is None or after is None):
             return Sight(Shown.UNKNOWN, f"whether it is a new one cannot be told: {told(look)}")
-        return Sight(Shown.HOLDS, told(look), {"incarnation": look.incarnation})
+        data: dict[str, object] = {"incarnation": look.incarnation}
+        if look.operation is not None and not ours:
+            data[BY_OTHERS] = True
+        return Sight(Shown.HOLDS, told(look), data)
     if ours and look.state is GroupState.ENDED:
         # started by this very action, and ended since: a second start would hide that it does not come up
         return Sight(

@@ -21,6 +21,9 @@ def run(scene: Scene) -> Ended:
         return Ended(Ending.OBSERVED, groups.NO_GROUP)
     scene.setting.permits.count_resumed()
     incarnation = meant(scene, group)
+    others = of_others(scene, group)
+    if others is not None:
+        return Ended(Ending.SKIPPED, others, {"incarnation": incarnation})
     answer = scene.acting.act(terminating(scene, group, incarnation), scene.deadline)
     return Ended(answer.ending, answer.note, {"incarnation": incarnation, **answer.data})
 
@@ -36,6 +39,24 @@ def meant(scene: Scene, group: Group) -> str | None:
     look = groups.look_at(group, scene.deadline.within(LOOK_SECONDS), lambda: scene.acting.given_up)
     ours = (scene.past.bound, scene.opening.incarnation)
     return look.incarnation if look.incarnation not in ours else scene.past.bound or scene.opening.incarnation
+
+
+def of_others(scene: Scene, group: Group) -> str | None:
+    """Why what runs is not to be ended: somebody has started it while this incident was about to."""
+    if not scene.record.incident.started_unverified:
+        return None
+    answers = scene.past.answers(Step.START).values()
+    said = any(one.data.get(groups.BY_OTHERS) is True for one in answers)
+    if not said and not any(one.ending is Ending.DONE for one in answers):
+        look = groups.look_at(group, scene.deadline.within(LOOK_SECONDS), lambda: scene.acting.given_up)
+        ours = f"{scene.incident}/{Step.START.value}"
+        said = look.state in groups.LIVING and look.operation is not None and not look.operation.startswith(ours)
+    if not said:
+        return None
+    return (
+        "what runs was started by somebody else while this incident rebuilt the group: it is not ended. If it does not "
+        "serve either, open an incident of its own (`rankmuster incident run`)"
+    )
 
 
 def terminating(scene: Scene, group: Group, incarnation: str | None, name: str = Verb.TERMINATE.value) -> Action:
