@@ -8,8 +8,8 @@ from rankmuster.model.incident import StartWish, Step
 
 
 def start_wish(config: IncidentConfig, incident: Incident) -> StartWish:
-    """One incarnation with the incident logging profile where that was decided. The next one is steady again, also where
-    a resumed incident starts it."""
+    """One incarnation with the incident logging profile where that was decided. The next one is steady again, also the
+    one that a resumed incident starts."""
     decision = incident.decision
     suspect = None
     had = any(one.step is Step.START and one.acted for one in incident.earlier)
