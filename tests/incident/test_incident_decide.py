@@ -292,6 +292,17 @@ def test_a_host_that_a_stall_suspects_again_is_the_node() -> None:
     assert made(verdict(suspects=both), suspected_before={"b": "incident 7"}).fence == ()
 
 
+def test_that_all_of_many_are_suspected_again_convicts_none_of_them() -> None:
+    many = tuple(suspect(f"n{number}", Role.SUSPECT) for number in range(8))
+    before = {one.host: "incident 7" for one in many if one.host is not None}
+    stall = verdict(FaultClass.TRANSPORT_STALL, Subkind.ALL_ENTERED_NONE_LEFT, suspects=many)
+    found = made(stall, suspected_before=before)
+    assert (found.course, found.boundary, found.fence) == (Course.REBUILD, Boundary.PROCESS_GROUP, ())
+    assert made(stall, suspected_before=dict(list(before.items())[:3])).fence == ("n0", "n1", "n2")
+    assert made(verdict(*STALL, suspects=many[:2]), suspected_before=before).fence == ("n0", "n1")
+    assert len(made(stall, suspected_before=before, approved=Boundary.NODE).fence) == 8
+
+
 def test_one_incarnation_gets_the_incident_profile_where_more_can_be_seen() -> None:
     assert made(verdict()).incident_profile
     assert not made(verdict(), settings=DecideSettings(incident_profile=False)).incident_profile

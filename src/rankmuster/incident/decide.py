@@ -33,6 +33,9 @@ MOVES = (Progress.ADVANCING, Progress.IDLE)
 
 STRENGTH = {None: 0, Confidence.POSSIBLE: 1, Confidence.LIKELY: 2, Confidence.CONFIRMED: 3}
 
+PATH_ENDS = 2
+"""Nodes that a path has. Where more are suspected, and all of them for the second time, it is what they share."""
+
 CLASS_WIDE = (FaultClass.PERFORMANCE_DEGRADATION,)
 """Faults that a change to a whole class of nodes (a driver, a firmware) makes look like a node's. What has stopped is
 rebuilt all the same, in place: the breaker is what keeps many of them from it at once."""
@@ -247,7 +250,10 @@ def _to_fence(case: _Case, why: list[str], approved: bool) -> tuple[str, ...]:
     if suspects.certain:
         return suspects.certain
     if again and case.verdict.class_ is FaultClass.TRANSPORT_STALL:
-        return again
+        if len(again) <= PATH_ENDS or len(again) < len(suspects.named):
+            return again
+        why.append(f"all {len(again)} suspects were suspected before: that tells nothing of one of them")
+        return suspects.named if approved else ()
     if approved:
         return suspects.named
     if suspects.named:
