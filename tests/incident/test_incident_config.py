@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rankmuster.incident.config import HaproxyTraffic, IncidentConfig, SupervisorGroup
+from rankmuster.incident.config_objections import doubts
 from rankmuster.incident.config_read import ConfigRefused, enabled_roles, read
 from rankmuster.model.fault import Boundary, FaultClass
 from rankmuster.model.incident import Step
@@ -81,6 +84,31 @@ def test_a_role_is_enabled_for_all_or_for_one_instance() -> None:
             "instances: {a: {group: {kind: supervisor}, node: [{kind: slurm_drain}, {kind: slurm_drain}]}}",
             "given twice",
         ),
+        ("budget: {drain: yes}", "budget.drain: a number is wanted"),
+        ('budget: {drain: "5"}', "budget.drain: a number is wanted"),
+        ("limits: {rebuilds_at_once: 2.5}", "limits.rebuilds_at_once"),
+        ("incident_profile: 1", "true or false is wanted"),
+        ("enable: traffic", "enable: a list is wanted"),
+        ("instances: {a: null}", "instances.a: keys and their values are wanted"),
+        ("instances: {a: {group: supervisor}}", "instances.a.group"),
+        ("instances: {a: {group: {kind: slurm_requeue, job: 17}}}", "put quotes"),
+        ("instances: {a: {group: {kind: slurm_requeue}}}", "job: it is missing"),
+        ("instances: {a: {torch: 2.9}}", "put quotes"),
+        ("instances: {7: {}}", "instances: the key '7' is no text; put quotes"),
+        ("instances: {a: {engine: 2026-01-01}}", "is taken for a date; put quotes"),
+        ("enable: []\nundecided: hold\nenable: [group]", "line 3: 'enable' is there twice"),
+        ("instances:\n  a: {}\n  a: {group: {kind: supervisor}}", "line 3: 'a' is there twice"),
+        ("a: !!python/object/apply:os.system [id]", "no YAML"),
+        ("enable: [retest]\ninstances: {a: {group: {kind: supervisor}}}", "enable: retest: no instance has such"),
+        ("recovery: [{class: healthy, subclass: missing_enter, boundary: none}]", "one of collective_desync"),
+        ("instances: {a: {probe: {url: 'ftp://h/'}}}", "instances.a.probe.url is no address"),
+        ("instances: {a: {metrics_url: 'localhost:8000/metrics'}}", "instances.a.metrics_url is no address"),
+        ("instances: {a: {metrics_url: 'http://h:99999/'}}", "instances.a.metrics_url is no address"),
+        ("hooks: [{kind: webhook, url: 'http://u:SECRET@h/'}]", "hooks.0.url holds a user or a password"),
+        (
+            "instances: {a: {traffic: [{kind: sglang_router, url: 'http://r', worker: 'http://u:SECRET@w'}]}}",
+            "traffic.0.worker holds a user or a password",
+        ),
     ],
 )
 def test_what_could_never_work_is_refused_with_its_place(text: str, said: str) -> None:
@@ -88,11 +116,49 @@ def test_what_could_never_work_is_refused_with_its_place(text: str, said: str) -
         read(text, "incident.yaml")
     assert str(refused.value).startswith("incident.yaml")
     assert said in str(refused.value)
+    assert "SECRET" not in str(refused.value)
 
 
 def test_a_file_that_refers_to_itself_is_no_trap() -> None:
     with pytest.raises(ConfigRefused):
         read("&a\ninstances: *a\n", "loop.yaml")
+
+
+def test_a_few_lines_that_make_billions_of_values_are_no_trap() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    with pytest.raises(ConfigRefused, match="more than settings ever do"):
+        read("\n".join(lines), "laughs.yaml")
+
+
+def test_what_several_instances_share_may_be_said_once() -> None:
+    text = """
+instances:
+  llm-0: &one {group: {kind: supervisor}, engine: vllm}
+  llm-1: {<<: *one, engine: sglang}
+"""
+    config = read(text, "f")
+    assert [one.engine for one in config.instances.values()] == ["vllm", "sglang"]
+    assert config.instances["llm-1"].group == SupervisorGroup()
+
+
+def test_what_would_fail_in_an_incident_is_told_beforehand(tmp_path: Path) -> None:
+    there = tmp_path / "headers"
+    there.write_text("Authorization: Bearer x\n")
+    text = f"""
+hooks: [{{kind: command, command: [/no/such/hook]}}]
+instances:
+  a:
+    group: {{kind: command, terminate: [/bin/true], start: [/no/such/start]}}
+    traffic:
+      - {{kind: webhook_traffic, url: "http://h/", header_file: {there}}}
+      - {{kind: webhook_traffic, url: "http://i/", header_file: /no/such/headers}}
+"""
+    assert doubts(read(text, "f")) == [
+        "instances.a.traffic.1.header_file: /no/such/headers is not there, or may not be read",
+        "instances.a.group.start: the program /no/such/start is not there, or may not be run",
+        "hooks.0: the program /no/such/hook is not there, or may not be run",
+    ]
 
 
 def test_a_huge_file_is_not_parsed() -> None:

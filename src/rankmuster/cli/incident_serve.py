@@ -60,6 +60,7 @@ def serve(
 
 def _serve(settings: IncidentConfig, store: Journal) -> int:
     from rankmuster.cli import incident_runners as runners
+    from rankmuster.incident.config_objections import doubts
     from rankmuster.incident.notices import Notices
     from rankmuster.incident.serve import Served, Service
 
@@ -82,6 +83,8 @@ def _serve(settings: IncidentConfig, store: Journal) -> int:
     stop = threading.Event()
     acting = ", ".join(settings.enable) or "nothing: it only observes"
     with _stopped_by_signals(stop), _metrics(settings, store):
+        for doubt in doubts(settings):
+            _log(f"as things are now, this would fail: {doubt}")
         _log(f"serving {', '.join(sorted(made))}; journal {store.name}; acting: {acting}")
         with doing("serving incidents"):
             Service(Served(made, follower, store, notices, current), holder, time.monotonic, _log).run(stop)

@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from rankmuster.incident.config import IncidentConfig
+from rankmuster.incident.config_objections import objections
+from rankmuster.incident.config_yaml import NotYaml, as_json, load
 from rankmuster.model.incident import Step
 
 MAX_BYTES = 1 << 20
 """Of a configuration: a thousand instances take 300 KiB."""
+
+MOST_SAID = 5
+"""Faults that are told at once."""
 
 ROLES = ("traffic", "group", "node", "retest")
 """What can be enabled. Evidence only reads, and needs no leave."""
@@ -23,26 +28,24 @@ class ConfigRefused(Exception):
 
 def read(text: str, name: str) -> IncidentConfig:
     """The configuration in `text`. `name`: of the file, for messages. Raises ConfigRefused."""
-    import yaml
     from pydantic import TypeAdapter, ValidationError
 
     if len(text) > MAX_BYTES:
         raise ConfigRefused(f"{name} has {len(text)} characters; a configuration has at most {MAX_BYTES}")
     try:
-        raw = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ConfigRefused(f"{name} is no YAML: {' '.join(str(error).split())[:300]}") from error
+        raw = load(text)
+    except NotYaml as error:
+        raise ConfigRefused(f"{name}: {error}") from error
     if raw is None:
         raw = {}
     if not isinstance(raw, dict):
         raise ConfigRefused(f"{name} holds a {type(raw).__name__}; wanted are keys such as `instances:`")
     try:
-        config = TypeAdapter(IncidentConfig).validate_python(_called_class(raw, name))
+        # strictly, as JSON: `drain: yes` is no second, and "5" no number
+        config = TypeAdapter(IncidentConfig).validate_json(as_json(_called_class(raw, name)), strict=True)
     except ValidationError as error:
-        told = "; ".join(_told(one) for one in error.errors()[:5])
+        told = "; ".join(_told(one) for one in error.errors()[:MOST_SAID])
         raise ConfigRefused(f"{name}: {told}") from error
-    except RecursionError as error:
-        raise ConfigRefused(f"{name} refers to itself; settings are plain values") from error
     _must_make_sense(config, name)
     return config
 
@@ -64,9 +67,27 @@ def _called_class(raw: dict[Any, Any], name: str) -> dict[Any, Any]:
     return {**raw, "recovery": found}
 
 
+_WANTED = {
+    "unexpected_keyword_argument": "there is no such key",
+    "missing": "it is missing",
+    "union_tag_not_found": "its kind is missing",
+    "string_type": "a text is wanted; put quotes around what YAML takes for something else",
+    "tuple_type": "a list is wanted",
+    "dataclass_type": "keys and their values are wanted",
+    "dict_type": "keys and their values are wanted",
+    "float_type": "a number is wanted",
+    "int_type": "a whole number is wanted",
+    "bool_type": "true or false is wanted",
+    "string_pattern_mismatch": "it is no name: letters, digits and . _ - make one, a letter or digit first",
+}
+"""By pydantic's type of an error, where its own words are not a person's."""
+
+
 def _told(one: Any) -> str:
-    place = ".".join(str(part).removesuffix("_") for part in one["loc"]) or "the file"
-    return f"{place}: " + ("there is no such key" if one["type"] == "unexpected_keyword_argument" else str(one["msg"]))
+    place = ".".join(str(part).removesuffix("_") for part in one["loc"] if part != "[key]") or "the file"
+    if one["type"] == "too_short":
+        return f"{place}: it is empty"
+    return f"{place}: {_WANTED.get(one['type'], str(one['msg']).replace('Input should', 'it should'))}"
 
 
 def _must_make_sense(config: IncidentConfig, name: str) -> None:
@@ -95,6 +116,9 @@ def _must_make_sense(config: IncidentConfig, name: str) -> None:
                 f"{name}: instances.{instance}: nodes would be fenced and no group is given that could be rebuilt; "
                 "add group, or leave node out"
             )
+    wrong = objections(config)
+    if wrong:
+        raise ConfigRefused(f"{name}: {'; '.join(wrong[:MOST_SAID])}")
 
 
 def enabled_roles(config: IncidentConfig, instance: str) -> frozenset[str]:
