@@ -16,6 +16,7 @@ from incident_story import (
     RUNNER,
     STORIES,
     T0,
+    VERDICT,
     Story,
     crashed,
     gave_up,
@@ -26,7 +27,7 @@ from incident_story import (
     waiting,
 )
 from rankmuster.incident.machine.fold import fold
-from rankmuster.model.fault import Boundary
+from rankmuster.model.fault import Boundary, Confidence
 from rankmuster.model.incident import (
     Breaker,
     Course,
@@ -38,7 +39,8 @@ from rankmuster.model.incident import (
     RetestEnding,
     Step,
 )
-from rankmuster.report import incident_text
+from rankmuster.model.verdict import Window
+from rankmuster.report import incident_html, incident_markdown, incident_text
 from rankmuster.report.incident_account import account
 from rankmuster.report.incident_event_text import event_text
 from rankmuster.report.incident_impact import impact
@@ -237,7 +239,31 @@ def test_the_impact_is_counted_from_the_fault() -> None:
     without = impact(account(ID, observed().events))
     assert (without.served_at, without.terminated_at, without.requests) == (None, None, None)
     later = replace(OPENING, since=T0 + 50.0)  # a watch's clock that is ahead
-    assert impact(account(ID, Story(later).events)).fault_at == T0
+    assert impact(account(ID, Story(later).events)).fault_at is None
+
+
+def test_a_fault_that_nobody_saw_is_not_dated_by_its_detection() -> None:
+    """The watch's `since` is when its state changed; the instance stood still before that."""
+    unseen = replace(OPENING, since=T0)
+    story = rebuilt(until_decided(Story(unseen))).close(Outcome.RECOVERED)
+    told = impact(account(ID, story.events))
+    assert (told.fault_at, told.counted_from) == (None, T0)
+    assert shown(story).startswith("RECOVERED: llm-0 is served again, 54.7 s after it was detected")
+    assert "detected at 2026-11-29 21:08:20" in shown(story)
+    for form in (incident_markdown, incident_html):
+        page = form.render(account(ID, story.events), now=story.at)
+        assert "after the fault" not in page
+        assert "nobody saw when" in page
+    ended = replace(OPENING, since=T0, by=OpenedBy.ENDED)  # its supervisor saw it end
+    assert impact(account(ID, Story(ended).events)).fault_at == T0
+
+
+def test_a_verdict_that_is_not_only_possible_dates_the_fault() -> None:
+    unseen, dated = replace(OPENING, since=None), replace(VERDICT, window=Window(fault_at=T0 - 20.0))
+    events = Story(unseen).events
+    assert impact(account(ID, events, dated)).fault_at == T0 - 20.0
+    assert impact(account(ID, events, replace(dated, confidence=Confidence.POSSIBLE))).fault_at is None
+    assert impact(account(ID, events, replace(VERDICT, window=Window(fault_at=T0 + 20.0)))).fault_at is None
 
 
 def test_one_that_was_resumed_tells_both_rounds() -> None:

@@ -69,11 +69,10 @@ def title_of(incident: Account) -> str:
 
 def _summary(incident: Account) -> Chapter:
     told = impact(incident)
-    after = span(max(0.0, told.detected_at - told.fault_at))
     name = plain(incident.instance, 100)
     lines = [
         f"{name} was taken care of from {clock(incident.opened_at, date=True)}: {opened_words(incident)}. "
-        f"The fault is dated {clock(told.fault_at, date=True)}, {after} before."
+        f"{_dated(told)}."
     ]
     if incident.verdict is not None:
         sure = f" ({incident.verdict.confidence.value})" if incident.verdict.confidence else ""
@@ -97,13 +96,19 @@ def _summary(incident: Account) -> Chapter:
 def _impact(incident: Account, now: float) -> Chapter:
     told = impact(incident)
     facts = [
-        ("Fault", clock(told.fault_at, date=True)),
-        ("Detected", f"{clock(told.detected_at)}, {span(max(0.0, told.detected_at - told.fault_at))} after the fault"),
+        (
+            "Fault",
+            "before it was detected, nobody saw when" if told.fault_at is None else clock(told.fault_at, date=True),
+        ),
+        (
+            "Detected",
+            _after(told.detected_at, told) if told.fault_at is not None else clock(told.detected_at, date=True),
+        ),
         ("Served again", _served(told, standing(incident, now).traffic)),
         ("Requests hit", "not known: no gateway says" if told.requests is None else str(told.requests)),
         ("Drain", "there was none" if told.drain_seconds is None else span(told.drain_seconds)),
         ("Evidence took", "none was taken" if told.evidence_seconds is None else span(told.evidence_seconds)),
-        ("GPUs free", _after(told.terminated_at, told.fault_at)),
+        ("GPUs free", _after(told.terminated_at, told)),
     ]
     if incident.total_seconds is not None:
         facts.append(("Total deadline", f"{span(incident.total_seconds)} from the opening, without waiting for people"))
@@ -112,12 +117,21 @@ def _impact(incident: Account, now: float) -> Chapter:
 
 def _served(told: Impact, traffic: TrafficNow) -> str:
     if told.served_at is not None:
-        return _after(told.served_at, told.fault_at)
+        return _after(told.served_at, told)
     return f"not by this runbook; traffic is {traffic.value}"
 
 
-def _after(at: float | None, fault: float) -> str:
-    return "not by this runbook" if at is None else f"{clock(at)}, {span(max(0.0, at - fault))} after the fault"
+def _dated(told: Impact) -> str:
+    if told.fault_at is None:
+        return "The fault came before that, and nobody saw when"
+    before = span(max(0.0, told.detected_at - told.fault_at))
+    return f"The fault is dated {clock(told.fault_at, date=True)}, {before} before"
+
+
+def _after(at: float | None, told: Impact) -> str:
+    return (
+        "not by this runbook" if at is None else f"{clock(at)}, {span(max(0.0, at - told.counted_from))} {told.after}"
+    )
 
 
 def _cause(incident: Account) -> Chapter:

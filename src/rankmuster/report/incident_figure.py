@@ -40,8 +40,17 @@ def figures(incident: Account, now: float) -> tuple[tuple[str, Markup], ...]:
     served = told.served_at
     before = [stage for stage in drawn if served is None or (stage.begun_at or 0.0) < served]
     after = [stage for stage in drawn if stage not in before]
-    start = min(told.fault_at, incident.opened_at)
-    made = [("From the fault on", _picture(incident, before, start, now, "figure-steps"))] if before else []
+    start = min(told.counted_from, incident.opened_at)
+    made = (
+        [
+            (
+                "From its detection on" if told.fault_at is None else "From the fault on",
+                _picture(incident, before, start, now, "figure-steps"),
+            )
+        ]
+        if before
+        else []
+    )
     if after and served is not None:
         made.append(("After traffic was back", _picture(incident, after, served, now, "figure-after")))
     return tuple(made)

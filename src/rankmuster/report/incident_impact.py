@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rankmuster.model.incident import Ending, Outcome, Step
+from rankmuster.model.fault import Confidence
+from rankmuster.model.incident import Ending, OpenedBy, Outcome, Step
 from rankmuster.report.incident_account import Account, number, strings
 
 DIGESTS = ("digest", "sha256", "manifest_sha256")
 """What an answer's data call the digest of a bundle."""
+
+
+TOLD_APART = 1.0
+"""Seconds. A `since` as late as the detection is when the watch's state changed: the fault came before it, and when is
+not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +24,7 @@ class Impact:
     `requests`: that a gateway said it hit. `served_at`: traffic is back. `terminated_at`: the GPUs are free.
     """
 
-    fault_at: float
+    fault_at: float | None
     detected_at: float
     served_at: float | None
     terminated_at: float | None
@@ -27,9 +33,19 @@ class Impact:
     requests: int | None
 
     @property
+    def counted_from(self) -> float:
+        """The fault; its detection where that is all that is known."""
+        return self.detected_at if self.fault_at is None else self.fault_at
+
+    @property
+    def after(self) -> str:
+        """What lengths are counted from, in words."""
+        return "after it was detected" if self.fault_at is None else "after the fault"
+
+    @property
     def down_seconds(self) -> float | None:
-        """From the fault until traffic was back."""
-        return None if self.served_at is None else max(0.0, self.served_at - self.fault_at)
+        """Until traffic was back."""
+        return None if self.served_at is None else max(0.0, self.served_at - self.counted_from)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +60,9 @@ def impact(incident: Account) -> Impact:
     """Of what the journal says by now."""
     opening = incident.opening
     detected = opening.at if opening else incident.opened_at
-    verdict = incident.verdict
-    seen = verdict.window.fault_at if verdict else None
-    fault = opening.since if opening and opening.since is not None else seen if seen is not None else detected
     drain, evidence = incident.of(Step.DRAIN), incident.of(Step.EVIDENCE)
     return Impact(
-        fault_at=min(fault, detected),
+        fault_at=_fault_at(incident, detected),
         detected_at=detected,
         served_at=_served_at(incident),
         terminated_at=_done_at(incident, Step.TERMINATE),
@@ -57,6 +70,16 @@ def impact(incident: Account) -> Impact:
         evidence_seconds=evidence.took if evidence else None,
         requests=requests_hit(incident),
     )
+
+
+def _fault_at(incident: Account, detected: float) -> float | None:
+    opening, verdict = incident.opening, incident.verdict
+    since = opening.since if opening else None
+    ended = opening is not None and opening.by is OpenedBy.ENDED
+    if since is not None and (ended or since <= detected - TOLD_APART):
+        return min(since, detected)
+    seen = verdict.window.fault_at if verdict and verdict.confidence is not Confidence.POSSIBLE else None
+    return seen if seen is not None and seen <= detected else None
 
 
 def requests_hit(incident: Account) -> int | None:

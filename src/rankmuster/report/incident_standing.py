@@ -122,7 +122,7 @@ def _approvable(incident: Account) -> str:
 def _closed(incident: Account, name: str, traffic: TrafficNow) -> tuple[str, list[str]]:
     told = impact(incident)
     short = plain(incident.id, 80)
-    after = f", {span(told.down_seconds)} after the fault" if told.down_seconds is not None else ""
+    after = f", {span(told.down_seconds)} {told.after}" if told.down_seconds is not None else ""
     why = plain(incident.closed.note, 300) if incident.closed else ""
     because = f": {why}" if why else ""
     course = incident.decision.course if incident.decision else None

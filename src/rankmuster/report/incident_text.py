@@ -69,10 +69,13 @@ def _head(paper: Paper, incident: Account, lease: str | None) -> None:
         facts.append(f"worked on by {plain(lease, 100)}")
     paper.line(paper.text(", ".join(facts), "dim"))
     told = impact(incident)
-    costs = [f"fault at {clock(told.fault_at, date=True)}"]
-    costs.append(f"detected after {span(max(0.0, told.detected_at - told.fault_at))}")
+    if told.fault_at is None:
+        costs = [f"detected at {clock(told.detected_at, date=True)}, the fault some time before"]
+    else:
+        costs = [f"fault at {clock(told.fault_at, date=True)}"]
+        costs.append(f"detected after {span(max(0.0, told.detected_at - told.fault_at))}")
     if told.terminated_at is not None:
-        costs.append(f"GPUs free after {span(max(0.0, told.terminated_at - told.fault_at))}")
+        costs.append(f"GPUs free after {span(max(0.0, told.terminated_at - told.counted_from))}")
     if told.down_seconds is not None:
         costs.append(f"traffic back after {span(told.down_seconds)}")
     if told.requests is not None:
