@@ -69,7 +69,7 @@ def test_another_incarnation_is_not_touched_and_no_second_one_started(tmp_path: 
     assert group.terminate("before", "op", soon()).ending is Ending.DONE
     assert (tmp_path / "run").exists()
     again = group.start("before", "op", StartWish(), soon())
-    assert (again.ending, again.data) == (Ending.DONE, {"incarnation": "a"})
+    assert (again.ending, again.data) == (Ending.DONE, {"incarnation": "a", "by_others": True})
     assert group.start("a", "op", StartWish(), soon()).ending is Ending.FAILED
     assert not (tmp_path / "call").exists()
 

@@ -99,7 +99,8 @@ class CommandGroup:
                     note = f"nothing was started: incarnation {after} is still {before.state.value}"
                     return Answer(ending=Ending.FAILED, note=note)
                 note = f"incarnation {before.incarnation} is {before.state.value} already; no second one was started"
-                return Answer(ending=Ending.DONE, note=note, data={"incarnation": before.incarnation})
+                data = {"incarnation": before.incarnation, "by_others": before.operation != operation}
+                return Answer(ending=Ending.DONE, note=note, data=data)
         call = {
             "verb": "start",
             "after": after,

@@ -126,7 +126,7 @@ class SlurmRequeue:
             if after is not None and found.incarnation == after:
                 return Answer(ending=Ending.FAILED, note=f"the run that was to be ended is still there: {found.words}")
             note = f"another run is there already, and no second one was started: {found.words}"
-            return Answer(ending=Ending.DONE, note=note, data={"incarnation": found.incarnation})
+            return Answer(ending=Ending.DONE, note=note, data={"incarnation": found.incarnation, "by_others": True})
         if state is not GroupState.ENDED:
             return Answer(ending=Ending.FAILED, note=f"it cannot be started while the old run ends: {found.words}")
         own = self._own.of(found.id)

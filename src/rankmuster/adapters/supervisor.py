@@ -90,11 +90,8 @@ class Supervisor:
 
     def _act(self, request: Mapping[str, Any], deadline: Deadline) -> Answer:
         begun = self._clock()
-        seconds = min(max(deadline.remaining() - SPARE_SECONDS, 0.0), wire.MAX_SECONDS)
-        if seconds <= 0.0:
-            return Answer(ending=Ending.TIMED_OUT, note=f"{self._path} was not asked: the deadline is too near")
         try:
-            said = self._ask({**request, "seconds": seconds}, deadline)
+            said = self._ask(request, deadline, timed=True)
             found = _answer(said.get("answer"))
         except _Unreachable as error:
             data = {"sent": error.sent}
@@ -106,16 +103,28 @@ class Supervisor:
             ending=found.ending, note=found.note, data={**found.data, "seconds": round(self._clock() - begun, 3)}
         )
 
-    def _ask(self, request: Mapping[str, Any], deadline: Deadline) -> dict[str, Any]:
-        """Raises _Unreachable and NotUnderstood."""
+    def _line(self, request: Mapping[str, Any], deadline: Deadline, *, timed: bool) -> bytes:
+        """Raises _Unreachable."""
+        if timed:
+            seconds = min(deadline.remaining() - SPARE_SECONDS, wire.MAX_SECONDS)
+            if seconds <= 0.0:
+                raise _Unreachable(f"{self._path} was not asked: the deadline is too near", sent=False, late=True)
+            request = {**request, "seconds": seconds}
         try:
             line = wire.encode(request)
         except ValueError as error:
             raise _Unreachable(f"the request to {self._path} cannot be written ({error})", sent=False) from error
         if len(line) > wire.MAX_REQUEST:
             raise _Unreachable(f"the request to {self._path} has {len(line)} bytes, too many", sent=False)
+        return line
+
+    def _ask(self, request: Mapping[str, Any], deadline: Deadline, *, timed: bool = False) -> dict[str, Any]:
+        """`timed`: the supervisor is told how long it may take. Raises _Unreachable and NotUnderstood."""
+        self._line(request, deadline, timed=timed)  # what cannot be asked is no reason to connect
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             self._connect(connection, deadline)
+            # its time counts from when it hears it: one that is slow to take calls would else have more than there is
+            line = self._line(request, deadline, timed=timed)
             sent = False
             try:
                 _send(connection, line, deadline)
@@ -225,7 +234,7 @@ def _look(raw: object) -> GroupLook:
     return GroupLook(
         state=state,
         incarnation=wire.optional_text(raw, "incarnation"),
-        operation=wire.optional_text(raw, "operation"),
+        operation=wire.optional_text(raw, "operation") or "",
         hosts=tuple(one for one in _list(raw, "hosts") if isinstance(one, str)),
         pids=tuple(one for one in _list(raw, "pids") if isinstance(one, int) and not isinstance(one, bool)),
         ended_by_itself=raw.get("ended_by_itself") is True,

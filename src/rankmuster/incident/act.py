@@ -8,12 +8,11 @@ result is settled by looking first.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from enum import Enum
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 from rankmuster.collect.deadline import Deadline
+from rankmuster.incident.action import FINAL, Action, Shown, Sight, judged
 from rankmuster.incident.bounded_call import TICK, Called, Hold, Slots, bounded
 from rankmuster.incident.machine.state import ActionState
 from rankmuster.incident.record import Record
@@ -25,54 +24,13 @@ LOOK_SECONDS = 2.0
 LOOK_SHARE = 0.25
 """... and no more than this share of it."""
 
+__all__ = ["Acting", "Action", "Shown", "Sight"]
+
 BACK_OFF = (0.2, 0.4, 0.8, 1.6)
 """Seconds between attempts; the last one again and again."""
 
 SETTLING = (0.05, 0.2, 0.5)
 """Seconds after which the world is looked at again when it does not show yet what was said to be done."""
-
-
-class Shown(str, Enum):
-    """What a look shows of what is wanted."""
-
-    HOLDS = "holds"
-    NOT = "not"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """`note`: what was seen. `data`: what the result keeps of it."""
-
-    shown: Shown
-    note: str = ""
-    data: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """`name`: unique in its step. `slot`: the actuator's name; two calls of one never run at once.
-
-    `call` gets a deadline and the operation's name; `look` says whether what is wanted holds; None: nobody can look.
-    `safe`: it may be repeated without looking. `bound`: repeating it while the look says NOT does no second one.
-    `attempt_seconds`: of one attempt, None for all the time there is. `incarnation`: which one it is bound to.
-    `unless`: why it is only observed although it is enabled. `data`: what its result says besides.
-    `part_will_do`: PARTIAL is not tried again, since what is missing does not come back.
-    """
-
-    name: str
-    slot: str
-    call: Callable[[Deadline, str], Answer]
-    would: Callable[[], tuple[str, ...]]
-    look: Callable[[Deadline], Sight] | None = None
-    enabled: bool = True
-    safe: bool = False
-    bound: bool = False
-    attempt_seconds: float | None = None
-    incarnation: str | None = None
-    unless: str | None = None
-    part_will_do: bool = False
-    data: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Acting:
@@ -201,7 +159,7 @@ class Acting:
 
     def _settle(self, action: Action, deadline: Deadline, hold: Hold) -> Answer:
         """An earlier runner wrote its intent and died before a result."""
-        sight = self.look(action.look, deadline)
+        sight = self._first_sight(action, deadline)
         if sight.shown is Shown.HOLDS:
             note = f"it was found done after a runner's end: {sight.note}"
             return Answer(ending=Ending.DONE, note=note, data={**sight.data, "found": True})
@@ -219,6 +177,18 @@ class Acting:
             f"not done again: see how {action.slot} stands, then `rankmuster incident resume`",
         )
 
+    def _first_sight(self, action: Action, deadline: Deadline) -> Sight:
+        """What may not be done again without having looked waits for whoever can say: what ended the runner may have
+        ended that one too, and it comes back."""
+        attempts = 0
+        while True:
+            sight = self.look(action.look, deadline)
+            pause = BACK_OFF[min(attempts, len(BACK_OFF) - 1)]
+            attempts += 1
+            known = sight.shown is not Shown.UNKNOWN or action.safe or action.look is None
+            if known or deadline.remaining() <= pause or self.wait(pause, deadline.clock):
+                return sight
+
     def _do(self, action: Action, deadline: Deadline, hold: Hold) -> Answer:
         """Attempts within the deadline, each looked at."""
         operation = self.operation(action.name)
@@ -229,18 +199,29 @@ class Acting:
             attempts += 1
             mine = until if action.attempt_seconds is None else until.within(action.attempt_seconds)
             self._record.cover(max(mine.remaining(), 0.0))
-            called = bounded(lambda limit: action.call(limit, operation), mine, lambda: self.given_up, hold)
+            called = bounded(lambda limit: self._call(action, limit, operation), mine, lambda: self.given_up, hold)
             self._reached(f"acted:{self._step.value}:{action.name}")
             answer = self._answer_of(action, called)
             sight = self._look_after(action, answer, deadline)
             answer = judged(answer, sight)
             # a call that is still out there forbids another one
             over = called.late or answer.ending in FINAL or (action.part_will_do and answer.ending is Ending.PARTIAL)
-            if over or not self._again(action, sight, until, attempts):
+            if over or not self._again(action, answer, sight, until, attempts):
                 return answer if attempts == 1 else replace(answer, data={**answer.data, "attempts": attempts})
 
-    def _again(self, action: Action, sight: Sight, until: Deadline, attempts: int) -> bool:
-        may = action.safe or (action.bound and sight.shown is Shown.NOT)
+    def _call(self, action: Action, limit: Deadline, operation: str) -> Answer:
+        """In the call's own thread. A process may have stood still since its lease was looked at: what another runner
+        has done by now is not undone by a late call."""
+        lost = self._record.lost
+        if lost is not None:
+            return Answer(ending=Ending.REFUSED, note=f"{action.slot} was not asked: {lost}")
+        if limit.passed:
+            return Answer(ending=Ending.TIMED_OUT, note=f"{action.slot} was not asked: its time was over before")
+        return action.call(limit, operation)
+
+    def _again(self, action: Action, answer: Answer, sight: Sight, until: Deadline, attempts: int) -> bool:
+        never_asked = answer.data.get("sent") is False
+        may = action.safe or never_asked or (action.bound and sight.shown is Shown.NOT)
         pause = BACK_OFF[min(attempts, len(BACK_OFF)) - 1]
         if not may or until.remaining() <= pause:
             return False
@@ -284,29 +265,3 @@ class Acting:
 
     def _note_trace(self, note: str, trace: str) -> None:
         self._record.write(EventKind.NOTED, step=self._step, note=note, data={"trace": trace}, within=self._number)
-
-
-FINAL = (Ending.DONE, Ending.REFUSED, Ending.NODE, Ending.SKIPPED)
-"""Answers that another attempt would not change."""
-
-
-def judged(answer: Answer, sight: Sight) -> Answer:
-    """The answer, held against what is seen."""
-    if answer.ending is Ending.DONE:
-        if sight.shown is Shown.NOT:
-            note = f"it said done ({answer.note or 'without a word'}), and a look shows otherwise: {sight.note}"
-            return replace(answer, ending=Ending.FAILED, note=note)
-        return replace(answer, data={**sight.data, **answer.data})
-    if sight.shown is Shown.HOLDS and answer.ending in (
-        Ending.FAILED,
-        Ending.TIMED_OUT,
-        Ending.PARTIAL,
-        Ending.UNKNOWN,
-    ):
-        note = (
-            f"it said {answer.ending.value} ({answer.note or 'without a word'}), and a look shows it done: {sight.note}"
-        )
-        return replace(answer, ending=Ending.DONE, note=note, data={**sight.data, **answer.data})
-    if sight.shown is Shown.NOT and sight.note and sight.note not in answer.note:
-        return replace(answer, note=f"{answer.note}; a look shows: {sight.note}" if answer.note else sight.note)
-    return answer

@@ -108,6 +108,11 @@ class Record:
         with self._lock:
             return self._stopped
 
+    @property
+    def lost(self) -> str | None:
+        """The same, by the lease's own clock and at once: nobody who writes is waited for."""
+        return self._stopped or self._keeper.lost
+
     def refresh(self) -> Incident:
         """Reads what others have written: operators, and an older runner's last words. Raises Stopped."""
         with self._lock:

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from rankmuster.collect.deadline import Clock, Deadline
@@ -29,6 +30,7 @@ from rankmuster.incident.permits import Permits
 from rankmuster.incident.record import Record, Stopped
 from rankmuster.incident.running import RunningStep, begin
 from rankmuster.incident.seen import Seen
+from rankmuster.incident.steady_time import SteadyTime
 from rankmuster.incident.steps import group as groups
 from rankmuster.incident.steps.scene import Setting
 from rankmuster.incident.tools import ToolRole, Tools
@@ -83,7 +85,8 @@ class Runner:
         told: Callable[[Event], None] = nothing,
     ) -> None:
         self._config, self._instance, self._tools, self._journal = config, instance, tools, journal
-        self._clock, self._unix_now, self._holder, self._facts = clock, unix_now, holder, facts
+        self._clock, self._host_time, self._holder, self._facts = clock, unix_now, holder, facts
+        self._unix_now = SteadyTime(unix_now, clock)
         self._seen, self._sleep, self._host = seen, sleep, host
         self._folder = folder or config.folder or Path("incidents")
         self._lease_seconds, self._late_patience = lease_seconds, late_patience
@@ -118,6 +121,7 @@ class Runner:
         KeyError.
         """
         self._threads = {}
+        self._unix_now = SteadyTime(self._host_time, self._clock)
         keeper = LeaseKeeper(self._journal, self._instance, self._holder, self._clock, self._lease_seconds)
         if not keeper.take():
             raise Taken(f"another runner has {self._instance}: {self._who(incident)}")
@@ -336,7 +340,10 @@ class Runner:
     def _told_by_watch(self) -> Seen | None:
         """The watch is another process's file: whatever is wrong with it is not a runbook's trouble."""
         try:
-            return self._seen()
+            seen, of = self._seen(), self._unix_now.of
+            if seen is None:
+                return None
+            return replace(seen, at=of(seen.at), since=None if seen.since is None else of(seen.since))
         except Exception:
             return None
 
