@@ -26,8 +26,8 @@ from incident_world import (
 from rankmuster.incident.config import IncidentConfig
 from rankmuster.incident.limits import Limits
 from rankmuster.incident.tools import Tools
-from rankmuster.model.fault import Boundary, FaultClass, Subkind
-from rankmuster.model.incident import Answer, Ending, Event, EventKind, Outcome, RetestEnding, Step, UseKind
+from rankmuster.model.fault import Boundary, FaultClass, Role, Subkind
+from rankmuster.model.incident import Answer, Ending, Event, EventKind, Outcome, RetestEnding, StartWish, Step, UseKind
 from run_incident import QUICK, Ran, Rig
 
 ONE = Limits(fenced_at_once=1)
@@ -128,7 +128,7 @@ def test_a_quarantine_that_limits_forbid_is_not_called_one(tmp_path: Path) -> No
     ran = rig.run(opening=opening(incarnation=None, since=None))
 
     assert ran.ended(Step.SETTLE).data["quarantined"] == [], ran.notes()
-    assert "n1 failed their re-test and were not fenced" in ran.notes()
+    assert "n1 failed its re-test and was not fenced" in ran.notes()
 
 
 def stuck(rig: Rig) -> Tools:
@@ -196,3 +196,31 @@ def test_a_resumed_rebuild_is_counted_and_started_steadily(tmp_path: Path) -> No
         uses = [one for one in journal.uses(first.incident.id) if one.kind is UseKind.REBUILD]
     assert len(uses) == 2
     assert wishes == ["missing_enter", None]
+
+
+def test_of_several_that_failed_as_many_are_fenced_as_may_be(tmp_path: Path) -> None:
+    both = verdict(FaultClass.TRANSPORT_STALL, Subkind.PATH_LOST, hosts=("n1", "n2"), role=Role.SUSPECT)
+    results = {"n1": RetestEnding.FAIL, "n2": RetestEnding.FAIL}
+    rig = rig_of(tmp_path, elsewhere=False, found=both, results=results)
+
+    ran = rig.run()
+
+    assert rig.world.state["fenced"] == ["n1"], ran.notes()
+    assert "n2 failed its re-test and was not fenced" in ran.notes()
+
+
+def test_nothing_is_tested_beside_a_group_that_somebody_has_started_at_once(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path, elsewhere=False, found=STALL)
+    group = WorldGroup(rig.world.store)
+
+    def recreated(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        ended = call(*arguments, **named)
+        group.start("inc-1", "a controller's", StartWish(), arguments[2])
+        return ended
+
+    ran = rig.run(rig.world.tools(group=Faulty(group, terminate=recreated)))
+
+    assert ran.incident.closed is Outcome.RECOVERED, ran.notes()
+    assert ran.ending(Step.SHORT_RETEST) is Ending.SKIPPED
+    assert "short_retest:n2" not in rig.world.state["order"]
+    assert rig.world.state["starts"] == ["inc-2"]

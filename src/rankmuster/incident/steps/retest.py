@@ -42,6 +42,9 @@ def run_short(scene: Scene) -> Ended:
         observed = scene.past.ending(Step.TERMINATE) is Ending.OBSERVED
         if not observed:
             return Ended(Ending.SKIPPED, "the suspects are not known to be free: the group was not seen to end")
+    again = lives_again(scene)
+    if again is not None:
+        return Ended(Ending.SKIPPED, f"the suspects are not free: {again}")
     return _test(scene, nodes, [], short=True)
 
 
@@ -78,6 +81,15 @@ def used(scene: Scene, nodes: Sequence[str]) -> dict[str, str]:
         return dict.fromkeys(nodes, f"where the group runs is not known: {groups.told(look)}")
     running = {*look.hosts, *(scene.scheduler_name(host) for host in look.hosts)}
     return {node: f"{scene.opening.instance} runs there" for node in nodes if node in running}
+
+
+def lives_again(scene: Scene) -> str | None:
+    """What runs after the end of the group, if it has been started by somebody at once; None where nothing is seen."""
+    group = scene.tools.group
+    if group is None or scene.past.ending(Step.TERMINATE) is not Ending.DONE:
+        return None
+    look = groups.look_at(group, scene.deadline.within(LOOK_SECONDS), lambda: scene.acting.given_up)
+    return groups.told(look) if look.state in groups.LIVING else None
 
 
 def testing(scene: Scene, retest: Retest, nodes: tuple[str, ...], left: list[NodeRetest], *, short: bool) -> Action:

@@ -26,10 +26,10 @@ def run(scene: Scene) -> Ended:
     if not passed and not failed and not stay:
         return Ended(Ending.SKIPPED, "no node is fenced, and none failed a test")
     new = tuple(node for node in failed if node not in ours)
-    refused = why_not(scene, new) if new else None
-    if refused is not None:
-        scene.note(f"{', '.join(new)} failed their re-test and were not fenced: {refused}")
-        failed, new = [node for node in failed if node in ours], ()
+    refused = {node: why for node in new if (why := why_not(scene, node)) is not None}
+    for node, why in refused.items():
+        scene.note(f"{node} failed its re-test and was not fenced: {why}")
+    failed, new = [node for node in failed if node not in refused], tuple(node for node in new if node not in refused)
     answers = scene.act_all(
         [
             *(
@@ -46,8 +46,8 @@ def run(scene: Scene) -> Ended:
         if mine and all(one.ending is Ending.DONE for one in mine):
             scene.setting.permits.lifted(node)
     if stay:
-        why = ", ".join(f"{node} ({said[node].value if node in said else 'not tested'})" for node in stay)
-        scene.note(f"still fenced, until somebody lets them in: {why}")
+        left = ", ".join(f"{node} ({said[node].value if node in said else 'not tested'})" for node in stay)
+        scene.note(f"still fenced, until somebody lets them in: {left}")
     if failed:
         scene.note(f"quarantined, since their re-test failed: {', '.join(failed)}")
     words = [f"{len(passed)} let in again" if passed else "", f"{len(failed)} quarantined" if failed else ""]
@@ -79,14 +79,14 @@ def is_ours(scene: Scene, where: Node, node: str) -> bool:
     return not all(told)
 
 
-def why_not(scene: Scene, nodes: tuple[str, ...]) -> str | None:
-    """Why those that failed may not be fenced; None where they may. Where a class drifts all of it fails its tests."""
+def why_not(scene: Scene, node: str) -> str | None:
+    """Why one that failed may not be fenced; None where it may. Where a class drifts all of it fails its tests."""
     systematic = scene.setting.facts(scene.incident, None)[0].systematic
     if systematic is not None:
         return (
             f"a whole class of nodes drifts ({systematic}), and a test against how it was before tells nothing of one"
         )
-    return scene.setting.permits.fence_more(nodes)
+    return scene.setting.permits.fence_more((node,))
 
 
 def _lift(scene: Scene, where: Node, node: str) -> Action:
