@@ -115,6 +115,15 @@ def test_show_begins_with_the_state_and_its_status_says_it_too(
     assert out.startswith(first)
 
 
+def test_an_instance_s_open_incident_is_meant_before_a_newer_closed_one(do: Run, place: str) -> None:
+    closed = written(place, recovered())
+    earlier = replace(OPENING, at=OPENING.at - 500, since=None)
+    open_ = written(place, Story(earlier).runner())
+    assert do("list")[1].index(closed) < do("list")[1].index(open_)
+    assert do("abort", "llm-0")[0] == 0
+    assert events_of(place, open_)[-1].kind is EventKind.ABORTED
+
+
 def test_an_incident_is_named_by_its_beginning_or_its_instance(do: Run, place: str) -> None:
     first = written(place, recovered())
     later = replace(OPENING, at=OPENING.at + 90_000, since=None)
@@ -252,6 +261,7 @@ def test_resume_opens_again_what_did_not_end_well_and_nothing_else(do: Run, plac
     well = str(tmp_path / "well.db")
     done = written(well, recovered())
     assert "nothing to go on with" in do("resume", done, "--journal", well)[2]
+    assert "resume" not in do("approve", done, "--journal", well)[2]
     assert do("resume", done, "--journal", well)[0] == 3
 
 
@@ -269,7 +279,9 @@ def test_a_runner_that_works_on_it_is_left_to_it(do: Run, place: str) -> None:
     incident = written(place, waiting())
     with Journal.open(place) as journal:
         assert journal.take_lease("llm-0", "h-7:99", 60.0) is not None
-        assert "h-7:99 works on it" in do("resume", incident)[2]
+        resumed = do("resume", incident)[2]
+        assert "h-7:99 works on it" in resumed
+        assert f"it waits for an approval: rankmuster incident approve {incident}" in resumed
         assert do("show", incident)[1].startswith("WAITING FOR YOU")
         assert "resume" not in do("approve", incident, "--boundary", "node")[2]
 

@@ -27,7 +27,7 @@ from incident_story import (
     waiting,
 )
 from rankmuster.incident.machine.fold import fold
-from rankmuster.model.fault import Boundary, Confidence
+from rankmuster.model.fault import Boundary, Confidence, FaultClass
 from rankmuster.model.incident import (
     Breaker,
     Course,
@@ -321,6 +321,44 @@ def shown_of(events: tuple[()]) -> str:
     console = Console(file=io.StringIO(), width=100, color_system=None)
     incident_text.render(account(ID, events), console, now=T0)
     return str(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def test_a_list_on_a_small_screen_folds_no_word_and_no_id() -> None:
+    head = IncidentHead(
+        id=ID,
+        instance="llm-0",
+        incarnation=None,
+        opened_at=T0,
+        by=OpenedBy.STOPPED,
+        class_=FaultClass.PROCESS_OR_DEVICE_LOST,
+        boundary=Boundary.PROCESS_GROUP,
+        lease="h-1:serve:4242-a1b2",
+    )
+    text = list_text((head,), now=T0 + 60, width=80, place="/j.db", breaker=None)
+    assert max(len(line) for line in text.splitlines()) <= 110
+    for word in (ID, "process_or_device_lost", "boundary process_group", "h-1:serve:4242-a1b2", "> open: llm-0"):
+        assert any(word in line for line in text.splitlines()), word
+    wide = list_text((head,), now=T0 + 60, width=200, place="/j.db", breaker=None)
+    assert wide.startswith("state")
+    assert len(wide.splitlines()) == 3
+
+
+def test_a_step_does_not_repeat_what_its_action_says() -> None:
+    story = Story().runner().plan().act(Step.EVIDENCE, "collect:collect", note="saved in /b/bundle")
+    assert shown(story).count("saved in /b/bundle") == 1
+    assert "save evidence" in shown(story)
+    first, second = (event for event in story.events if event.note == "saved in /b/bundle")
+    assert "/b/bundle" in event_text(first)
+    assert "/b/bundle" not in event_text(second, first.note)
+
+
+def test_what_waits_without_a_runner_needs_both_and_its_evidence_is_named() -> None:
+    story = waiting()
+    lines = todo(story, None)
+    assert "approve" in lines
+    assert "resume" in lines
+    assert "incident show" not in todo(story, RUNNER)  # it is what is being read
+    assert "rankmuster diagnose /" in todo(story, RUNNER)
 
 
 def test_the_list_and_the_breaker() -> None:

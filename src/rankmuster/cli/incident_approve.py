@@ -68,14 +68,13 @@ def approve(
 
 
 def _must_wait(found: Account) -> None:
+    from rankmuster.incident.machine.state import RESUMABLE
     from rankmuster.model.incident import Ending, EventKind, Step
 
     if found.closed is not None:
         outcome = found.outcome.value if found.outcome else "closed"
-        raise CommandError(
-            f"the incident {found.id} is closed ({outcome}) and waits for nobody; "
-            f"`rankmuster incident resume {found.id}` opens it again"
-        )
+        more = f"; `rankmuster incident resume {found.id}` opens it again" if found.outcome in RESUMABLE else ""
+        raise CommandError(f"the incident {found.id} is closed ({outcome}) and waits for nobody{more}")
     waits = found.of(Step.APPROVE)
     if waits is None or waits.begun_at is None or waits.ending is not None:
         running = [stage.step.value for stage in found.stages if stage.begun_at is not None and stage.ending is None]

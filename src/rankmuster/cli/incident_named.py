@@ -1,4 +1,4 @@
-"""What a person names: an incident by its id or the beginning of it, or an instance, which is its newest incident."""
+"""What a person names: an incident by its id or the beginning of it, or an instance: its open or newest one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ MOST_VERDICT = 64 << 20
 
 IncidentName = Annotated[
     str,
-    typer.Argument(metavar="ID", help="An incident, by its id or the beginning of it; or an instance: its newest one."),
+    typer.Argument(
+        metavar="ID", help="An incident, by its id or the beginning of it; or an instance: its open or newest one."
+    ),
 ]
 
 SettingsFile = Annotated[
@@ -46,7 +48,7 @@ def chosen(journal: Journal, given: str) -> IncidentHead:
     exact = [head for head in heads if head.id == given]
     named = [head for head in heads if head.instance == given]
     begins = [head for head in heads if given and head.id.startswith(given)]
-    found = exact or named[:1] or begins
+    found = exact or [*(head for head in named if head.closed_at is None), *named][:1] or begins
     if len(found) == 1:
         return found[0]
     if found:

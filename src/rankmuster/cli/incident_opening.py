@@ -1,4 +1,4 @@
-"""What `incident run` begins with: a stop as a hook gets it, a verdict, a bundle, or only a name; each checked first."""
+"""What `incident run` begins with: a stop as a hook gets it, a verdict, a bundle, or only a name; each is checked."""
 
 from __future__ import annotations
 

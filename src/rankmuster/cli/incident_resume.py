@@ -9,6 +9,7 @@ from rankmuster.cli.incident_named import (
     OperatorName,
     Reason,
     SettingsFile,
+    account_of,
     chosen,
     operator,
     reason_of,
@@ -55,6 +56,11 @@ def resume(
             store.tell(head.id, Event(kind=EventKind.REOPENED, at=time.time(), note=reason_of(reason), by=who))
             told(f"incident {head.id} of {head.instance} is open again, by {who}")
         lease = head.lease
+        waits = head.closed_at is None and account_of(store, head).waits_for_people
+    if waits:
+        told(
+            f"it waits for an approval: rankmuster incident approve {head.id} (--boundary process_group, node or none)"
+        )
     if lease is not None:
         told(f"{lease} works on it: rankmuster incident show {head.id} --follow")
         return ExitStatus.HEALTHY

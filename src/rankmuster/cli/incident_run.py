@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rankmuster.incident.notices import Notices
     from rankmuster.incident.runner import Runner
     from rankmuster.incident.seen import Seen
-    from rankmuster.model.incident import Event, Opening
+    from rankmuster.model.incident import Event, Opening, Step
 
 
 def run(
@@ -136,8 +136,11 @@ def _runner(
         follower.refresh()
         return follower.seen(instance)
 
+    said: dict[Step | None, str] = {}
+
     def told(event: Event) -> None:
-        _say_event(event)
+        _say_event(event, said.get(event.step, ""))
+        said[event.step] = event.note
         tell(event)
 
     runner = runners.runner_of(settings, instance, tools, store, holder=runners.holder(), seen=seen, told=told)
@@ -147,7 +150,8 @@ def _runner(
         notices.close(5.0)
 
 
-def _say_event(event: Event) -> None:
+def _say_event(event: Event, said: str) -> None:
+    """`said`: of the event before of this step, whose words are not repeated."""
     from rankmuster.model.incident import EventKind
     from rankmuster.report.inert import plain
 
@@ -161,7 +165,7 @@ def _say_event(event: Event) -> None:
         EventKind.CLOSED: f"closed: {event.data.get('outcome')}",
     }.get(event.kind)
     if words is not None:
-        say(f"  {words}{f': {plain(event.note, 400)}' if event.note else ''}")
+        say(f"  {words}{f': {plain(event.note, 400)}' if event.note and event.note != said else ''}")
 
 
 def _dry_run(settings: IncidentConfig, opening: Opening) -> int:

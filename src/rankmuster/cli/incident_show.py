@@ -16,6 +16,7 @@ from rankmuster.cli.status import CommandError, ExitStatus
 from rankmuster.cli.verdict_output import NoColor, Width, color_wanted, printed
 
 if TYPE_CHECKING:
+    from rankmuster.model.incident import Step
     from rankmuster.report.incident_account import Account
     from rankmuster.store.journal import Journal
 
@@ -83,8 +84,10 @@ def _follow(store: Journal, found: Account, form: Format) -> Account:
     from rankmuster.report.incident_account import account
     from rankmuster.report.incident_event_text import event_text
     from rankmuster.report.incident_json import event_line
+    from rankmuster.report.incident_standing import standing
 
     events = list(found.events)
+    said: dict[Step | None, str] = {}
     while found.closed is None:
         time.sleep(POLL_SECONDS)
         try:
@@ -94,11 +97,14 @@ def _follow(store: Journal, found: Account, form: Format) -> Account:
         if not new:
             continue
         events += new
-        write_stdout("".join(event_line(one) if form is Format.JSON else event_text(one) for one in new))
+        lines = []
+        for one in new:
+            lines.append(event_line(one) if form is Format.JSON else event_text(one, said.get(one.step, "")))
+            said[one.step] = one.note
+        waited = found.waits_for_people
         found = account(found.id, events, found.verdict)
-    if form is Format.TERMINAL:
-        from rankmuster.report.incident_standing import standing
-
-        told = standing(found, time.time())
-        write_stdout("".join(f"{line}\n" for line in (told.state, *(f"- {todo}" for todo in told.todo))))
+        if form is Format.TERMINAL and (found.closed is not None or (found.waits_for_people and not waited)):
+            told = standing(found, time.time())
+            lines += [f"{line}\n" for line in (told.state, *(f"- {todo}" for todo in told.todo))]
+        write_stdout("".join(lines))
     return found

@@ -104,6 +104,14 @@ class Account:
         """The last time that step was gone through, or waits."""
         return next((stage for stage in reversed(self.stages) if stage.step is step), None)
 
+    @property
+    def waits_for_people(self) -> bool:
+        """Whether nothing goes on before an operator approves, and none has yet."""
+        stage = self.of(Step.APPROVE)
+        if self.closed is not None or stage is None or stage.begun_at is None or stage.ending is not None:
+            return False
+        return not any(event.at >= stage.begun_at for event in self.all_of(EventKind.APPROVED))
+
     def all_of(self, kind: EventKind) -> tuple[Event, ...]:
         """The events of a kind, in order."""
         return tuple(event for event in self.events if event.kind is kind)

@@ -27,8 +27,9 @@ _WORDS = {
 }
 
 
-def event_text(event: Event) -> str:
-    """`21:08:20.120Z stop_traffic ends done: …`, ending with \\n."""
+def event_text(event: Event, said: str = "") -> str:
+    """`21:08:20.120Z stop_traffic ends done: …`, ending with \\n. `said`: of the line before about this step, whose
+    words are not repeated."""
     parts = [clock(event.at)]
     if event.step is not None:
         parts.append(event.step.value)
@@ -38,7 +39,7 @@ def event_text(event: Event) -> str:
     parts += _what(event)
     if event.by and event.kind not in (EventKind.STEP_BEGUN, EventKind.STEP_ENDED, EventKind.INTENT, EventKind.RESULT):
         parts.append(f"by {plain(event.by, 100)}")
-    note = f": {plain(event.note, MOST_NOTE)}" if event.note else ""
+    note = f": {plain(event.note, MOST_NOTE)}" if event.note and event.note != said else ""
     return f"{' '.join(parts)}{note}\n"
 
 

@@ -19,6 +19,9 @@ NOBODY = "nobody"
 
 MOST_NAME = 80
 
+MOST_WIDTH = 1_000
+"""Columns of a table in which no cell is folded."""
+
 
 def list_text(
     heads: Sequence[IncidentHead],
@@ -34,6 +37,15 @@ def list_text(
     said = breaker_text(breaker, now) if breaker is not None and breaker.closed_at is None else ""
     if not heads:
         return f"{said}{plain(place)} holds no {'such ' if chosen else ''}incident\n"
+    lines = _table(heads, now)
+    if max(len(line) for line in lines.splitlines()) > width:
+        lines = "".join(_two_lines(head, now) for head in heads)
+    opened = sum(head.closed_at is None for head in heads)
+    waits = f"{opened} open; `rankmuster incident show ID` says what is to be done\n" if opened else ""
+    return f"{said}{lines}{waits}{'older ones are not listed: --limit' + chr(10) if more else ''}"
+
+
+def _table(heads: Sequence[IncidentHead], now: float) -> str:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("state", "instance", "opened", ">took", "by", "class", "boundary", "worked on by", "id"):
         table.add_column(
@@ -41,13 +53,20 @@ def list_text(
         )
     for head in heads:
         table.add_row(*(Text(cell) for cell in _row(head, now)))
-    console = Console(file=io.StringIO(), width=width, color_system=None, markup=False, highlight=False, emoji=False)
+    console = Console(
+        file=io.StringIO(), width=MOST_WIDTH, color_system=None, markup=False, highlight=False, emoji=False
+    )
     console.print(table)
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    lines = "".join(line.rstrip() + "\n" for line in text.splitlines())
-    opened = sum(head.closed_at is None for head in heads)
-    waits = f"{opened} open; `rankmuster incident show ID` says what is to be done\n" if opened else ""
-    return f"{said}{lines}{waits}{'older ones are not listed: --limit' + chr(10) if more else ''}"
+    return "".join(line.rstrip() + "\n" for line in text.splitlines())
+
+
+def _two_lines(head: IncidentHead, now: float) -> str:
+    """For screens on which the table has no room: folded cells can be read by nobody, nor copied."""
+    state, instance, opened, took, by, class_, boundary, works, name = _row(head, now)
+    of = "" if class_ == "-" else f", {class_}, boundary {boundary}"
+    who = "" if works == "-" else f", worked on by {works}"
+    return f"{state}: {instance}, opened {opened}, took {took}\n    {name}\n    {by}{of}{who}\n"
 
 
 def _row(head: IncidentHead, now: float) -> tuple[str, ...]:

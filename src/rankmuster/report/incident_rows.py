@@ -70,10 +70,18 @@ def _of_stage(stage: Stage, now: float) -> Row:
     words = plain(stage.note, MOST_NOTE) if stage.note else ""
     if stage.ending is Ending.OBSERVED:
         words = words.partition("; it would: ")[0]  # each action says it, line by line
+    if words == _told_by_actions(stage):
+        words = ""
     if stage.late is not None and stage.late > 1:
         words = f"{span(stage.late)} after its deadline{': ' if words else ''}{words}"
     at = stage.begun_at if stage.begun_at is not None else stage.ended_at
     return Row(at, stage.step.value, look, look.word, took_words(stage, now), words or STEPS[stage.step])
+
+
+def _told_by_actions(stage: Stage) -> str:
+    """What its actions' own rows say already."""
+    told = tuple(dict.fromkeys(did_words(did) for did in stage.actions if did.note))
+    return "; ".join(told)
 
 
 def _of_action(did: Did, now: float) -> Row:

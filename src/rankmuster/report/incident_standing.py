@@ -11,7 +11,7 @@ from enum import Enum
 from rankmuster.model.fault import Boundary
 from rankmuster.model.incident import Course, Ending, EventKind, OpenedBy, Outcome, RetestEnding, Step
 from rankmuster.report.incident_account import Account, Stage
-from rankmuster.report.incident_impact import impact
+from rankmuster.report.incident_impact import bundle_of, impact
 from rankmuster.report.incident_nodes import NodeAccount, NodeState, node_accounts
 from rankmuster.report.incident_words import COURSES, STEPS
 from rankmuster.report.inert import plain
@@ -82,18 +82,18 @@ def _open(incident: Account, name: str, now: float, lease: str | None) -> tuple[
     running = _running(incident)
     waits = next((stage for stage in running if stage.step is Step.APPROVE), None)
     short = plain(incident.id, 80)
-    if lease is None:
-        state = f"OPEN, and nobody works on it: {name} is left as the last step left it"
-        return state, [f"start a runner for it: rankmuster incident resume {short}"]
+    runner = f"start a runner for it: rankmuster incident resume {short}"
+    if lease is None and not incident.waits_for_people:
+        return f"OPEN, and nobody works on it: {name} is left as the last step left it", [runner]
+    if waits is not None and lease is None:
+        why = plain(_why_it_waits(incident), 300)
+        state = f"OPEN, and nobody works on it: {name} waits for an approval ({why}), and for a runner"
+        return state, [*_to_approve(incident, short), runner]
     if waits is not None:
         left = f", for {span(max(0.0, waits.deadline_at - now))} more" if waits.deadline_at is not None else ""
         why = plain(_why_it_waits(incident), 300)
         state = f"WAITING FOR YOU{left}: nothing is done for {name} until somebody approves ({why})"
-        boundary = _approvable(incident)
-        return state, [
-            f"look at why: rankmuster incident show {short}",
-            f"then rankmuster incident approve {short} --boundary {boundary}, or rankmuster incident abort {short}",
-        ]
+        return state, _to_approve(incident, short)
     if running:
         what = ", ".join(
             f"{STEPS[one.step]} ({span(max(0.0, now - (one.begun_at or now)))}"
@@ -102,6 +102,17 @@ def _open(incident: Account, name: str, now: float, lease: str | None) -> tuple[
         )
         return f"WORKING on {name}: {what}", []
     return f"OPEN: {name} is waited for, the next step has not begun", []
+
+
+def _to_approve(incident: Account, short: str) -> list[str]:
+    bundle = bundle_of(incident)
+    look = [f"see what the evidence says: rankmuster diagnose {plain(bundle, 400)}"] if bundle else []
+    boundary = _approvable(incident)
+    return [
+        *look,
+        f"{'then ' if look else ''}rankmuster incident approve {short} --boundary {boundary}, or rankmuster incident "
+        f"abort {short}",
+    ]
 
 
 def _why_it_waits(incident: Account) -> str:
@@ -137,7 +148,7 @@ def _closed(incident: Account, name: str, traffic: TrafficNow) -> tuple[str, lis
             return f"OBSERVED: nothing was done for {name}, which is as it was found ({_found(incident)})", [more]
         return f"OBSERVED in part: {name} was not rebuilt{because}", [*_left(name, traffic), more]
     left = _left(name, traffic)
-    again = [f"then let the runbook go on: rankmuster incident resume {short}"]
+    again = [f"{'then ' if left else ''}let the runbook go on: rankmuster incident resume {short}"]
     if incident.outcome is Outcome.HELD:
         return f"HELD: nobody approved in time, so {name} was not rebuilt{because}", [*left, *again]
     if incident.outcome is Outcome.ABORTED:
