@@ -7,17 +7,16 @@ Every one of them is said in `why`, or in `held` where nothing is done.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import replace
 
-from rankmuster.incident.config import IncidentConfig, RecoveryRow
-from rankmuster.incident.machine.parts import COMES_BACK
+from rankmuster.incident.decide_case import MOVES, Case, DecideSettings, Facts, settings_of
 from rankmuster.incident.recovery_rows import boundary_for
-from rankmuster.incident.suspect_nodes import SuspectNodes, suspect_nodes
-from rankmuster.model.fault import Boundary, Confidence, FaultClass, Progress, Scope, Subkind
+from rankmuster.incident.suspect_nodes import suspect_nodes
+from rankmuster.model.fault import Boundary, FaultClass, Progress, Scope, Subkind
 from rankmuster.model.incident import Course, Decision, OpenedBy, Opening
 from rankmuster.model.verdict import Verdict
+
+__all__ = ["DecideSettings", "Facts", "decide", "settings_of"]
 
 NOTHING = Verdict(class_=FaultClass.INCONCLUSIVE)
 """What stands for a diagnosis that failed."""
@@ -29,10 +28,6 @@ LOST = (Subkind.GPU_LOST, Subkind.HOST_LOST)
 
 WHEN_PEOPLE_SAY = "it is slow and serves: it is rebuilt when an operator approves, at a time that suits"
 
-MOVES = (Progress.ADVANCING, Progress.IDLE)
-
-STRENGTH = {None: 0, Confidence.POSSIBLE: 1, Confidence.LIKELY: 2, Confidence.CONFIRMED: 3}
-
 PATH_ENDS = 2
 """Nodes that a path has. Where more are suspected, and all of them for the second time, it is what they share."""
 
@@ -41,105 +36,13 @@ CLASS_WIDE = (FaultClass.PERFORMANCE_DEGRADATION,)
 rebuilt all the same, in place: the breaker is what keeps many of them from it at once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What is known besides the verdict. `nodes`: host -> node, where they differ. `rank_hosts`: rank -> host.
-
-    `progress`: what the watch says now; None: what the opening said. `elsewhere`: the group can be started on other
-    nodes. `group_ended`: a look says that all its processes are gone. `suspected_before`: node -> where and when a
-    transport stall suspected it lately (`past_suspects`). `systematic`: why a whole class of nodes is thought to drift.
-    `approved`: the boundary that an operator named or confirmed (`Incident.approved_boundary`); `approved_by`: who.
-    """
-
-    nodes: Mapping[str, str] = field(default_factory=dict)
-    rank_hosts: Mapping[int, str] = field(default_factory=dict)
-    progress: Progress | None = None
-    elsewhere: bool = False
-    group_ended: bool = False
-    suspected_before: Mapping[str, str] = field(default_factory=dict)
-    systematic: str | None = None
-    approved: Boundary | None = None
-    approved_by: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecideSettings:
-    """As `IncidentConfig` has them."""
-
-    rows: tuple[RecoveryRow, ...] = ()
-    least_confidence: Confidence = Confidence.LIKELY
-    undecided: Literal["hold", "rebuild"] = "hold"
-    incident_profile: bool = True
-
-
-def settings_of(config: IncidentConfig) -> DecideSettings:
-    return DecideSettings(
-        rows=config.recovery,
-        least_confidence=config.least_confidence,
-        undecided=config.undecided,
-        incident_profile=config.incident_profile,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """What the rules look at. `gone`: nothing of the group lives, so nothing can be killed that works."""
-
-    verdict: Verdict
-    opening: Opening
-    facts: Facts
-    settings: DecideSettings
-    progress: Progress
-    boundary: Boundary
-    table: Boundary
-    row: str | None
-    suspects: SuspectNodes
-
-    @property
-    def gone(self) -> bool:
-        ended = self.opening.by is OpenedBy.ENDED and self.progress not in MOVES
-        return ended or self.facts.group_ended
-
-    @property
-    def weak(self) -> bool:
-        return STRENGTH[self.verdict.confidence] < STRENGTH[self.settings.least_confidence]
-
-    @property
-    def lost(self) -> bool:
-        """A process or device is gone, and does not come back by itself as what was frozen does."""
-        verdict = self.verdict
-        if verdict.class_ is not FaultClass.PROCESS_OR_DEVICE_LOST or verdict.subclass in COMES_BACK:
-            return False
-        return not self.weak
-
-    @property
-    def slow(self) -> bool:
-        """Whether it works, slowly: as it was opened, or as is seen by now."""
-        if self.gone or self.progress is Progress.STOPPED:
-            return False
-        return self.opening.by is OpenedBy.SLOW or (self.progress is Progress.SLOW and not self.lost)
-
-    @property
-    def only_slowness(self) -> bool:
-        """Whether the verdict explains a slow group, and this one has stopped: then nobody knows yet why."""
-        slowness = self.verdict.class_ is FaultClass.PERFORMANCE_DEGRADATION and self.row is None
-        return slowness and self.progress is Progress.STOPPED and not self.gone
-
-    @property
-    def named(self) -> str:
-        verdict = self.verdict
-        kind = f"/{verdict.subclass.value}" if verdict.subclass is not None else ""
-        sure = f", {verdict.confidence.value}" if verdict.confidence is not None else ""
-        return f"{verdict.class_.value}{kind}{sure}"
-
-
 def decide(verdict: Verdict | None, opening: Opening, facts: Facts, settings: DecideSettings) -> Decision:
     """What follows, before limits are asked (`within_limits`). `verdict` None: there is no diagnosis."""
     given = NOTHING if verdict is None else verdict
     progress = facts.progress if facts.progress is not None else opening.progress
     boundary, table, row = boundary_for(given.class_, given.subclass, given.confidence, progress, settings.rows)
     suspects = suspect_nodes(given, facts.nodes, facts.rank_hosts)
-    case = _Case(given, opening, facts, settings, progress, boundary, table, row, suspects)
+    case = Case(given, opening, facts, settings, progress, boundary, table, row, suspects)
     why = [f"the verdict is {case.named}; the recovery table says {table.value}" if verdict else "there is no verdict"]
     why += [row] if row else []
     if facts.approved is not None:
@@ -148,7 +51,7 @@ def decide(verdict: Verdict | None, opening: Opening, facts: Facts, settings: De
     return _held_back(case, why) or _undecided(case, why) or _by_boundary(case, _repeated(case, why), why)
 
 
-def _held_back(case: _Case, why: list[str]) -> Decision | None:
+def _held_back(case: Case, why: list[str]) -> Decision | None:
     """Reasons to do less than the boundary says; None where there is none."""
     verdict, facts = case.verdict, case.facts
     if case.progress in MOVES and not case.lost and not facts.group_ended:
@@ -172,7 +75,7 @@ def _held_back(case: _Case, why: list[str]) -> Decision | None:
     return None
 
 
-def _undecided(case: _Case, why: list[str]) -> Decision | None:
+def _undecided(case: Case, why: list[str]) -> Decision | None:
     """What is done where the verdict does not decide, or is too weak; None where it decides."""
     verdict = case.verdict
     weak = case.weak and verdict.class_ is not FaultClass.HEALTHY
@@ -193,7 +96,7 @@ def _undecided(case: _Case, why: list[str]) -> Decision | None:
     return _made(case, Course.HOLD, case.boundary, why, held=reason)
 
 
-def _repeated(case: _Case, why: list[str]) -> Boundary:
+def _repeated(case: Case, why: list[str]) -> Boundary:
     """The node, where a transport stall suspects a host that one has suspected lately."""
     if case.verdict.class_ is FaultClass.TRANSPORT_STALL and case.boundary is Boundary.PROCESS_GROUP:
         again = [node for node in case.suspects.named if node in case.facts.suspected_before]
@@ -204,7 +107,7 @@ def _repeated(case: _Case, why: list[str]) -> Boundary:
     return case.boundary
 
 
-def _by_boundary(case: _Case, boundary: Boundary, why: list[str], *, approved: bool = False) -> Decision:
+def _by_boundary(case: Case, boundary: Boundary, why: list[str], *, approved: bool = False) -> Decision:
     if boundary is Boundary.CLUSTER:
         held = "the boundary is the cluster, which no program rebuilds"
         return _made(case, Course.HOLD, boundary, why, held=held)
@@ -230,7 +133,7 @@ def _by_boundary(case: _Case, boundary: Boundary, why: list[str], *, approved: b
     return _rebuild(case, Boundary.NODE if fence else Boundary.PROCESS_GROUP, why, fence=fence)
 
 
-def _instance(case: _Case, boundary: Boundary, why: list[str]) -> Decision:
+def _instance(case: Case, boundary: Boundary, why: list[str]) -> Decision:
     """Less load helps what is slow. What has stopped has no use for it, nor for the fence of a slow node."""
     if case.progress is not Progress.STOPPED:
         return _made(case, Course.SHED, Boundary.INSTANCE, why)
@@ -240,7 +143,7 @@ def _instance(case: _Case, boundary: Boundary, why: list[str]) -> Decision:
     return _made(case, Course.HOLD, boundary, why, held=added)
 
 
-def _to_fence(case: _Case, why: list[str], approved: bool) -> tuple[str, ...]:
+def _to_fence(case: Case, why: list[str], approved: bool) -> tuple[str, ...]:
     """Culprits' nodes, the one node of all suspects, or those that were suspected before. Else nobody, at first."""
     if case.facts.systematic and case.verdict.subclass not in LOST and not approved:
         why.append(f"nobody is fenced while a class of nodes drifts ({case.facts.systematic})")
@@ -266,7 +169,7 @@ def _to_fence(case: _Case, why: list[str], approved: bool) -> tuple[str, ...]:
 
 
 def _rebuild(
-    case: _Case, boundary: Boundary, why: list[str], *, fence: tuple[str, ...], trusted: bool = True
+    case: Case, boundary: Boundary, why: list[str], *, fence: tuple[str, ...], trusted: bool = True
 ) -> Decision:
     """`trusted`: whether the verdict's suspects are worth a re-test."""
     tested = fence
@@ -294,7 +197,7 @@ def _rebuild(
     )
 
 
-def _made(case: _Case, course: Course, boundary: Boundary, why: list[str], *, held: str | None = None) -> Decision:
+def _made(case: Case, course: Course, boundary: Boundary, why: list[str], *, held: str | None = None) -> Decision:
     return Decision(
         course=course,
         boundary=boundary,
