@@ -74,6 +74,37 @@ def test_without_a_journal_the_list_is_friendly_and_makes_none(do: Run, place: s
     assert not Path(place).exists()
 
 
+def test_a_journal_that_was_named_and_is_not_there_is_no_answer(
+    do: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that was mistyped must not say that nothing is open."""
+    monkeypatch.delenv("RANKMUSTER_JOURNAL", raising=False)
+    gone = tmp_path / "gone.db"
+    for command in ("list", "breaker"):
+        status, _, err = do(command, "--journal", gone)
+        assert status == 3
+        assert f"no journal at {gone}" in err
+    monkeypatch.setenv("RANKMUSTER_JOURNAL", str(gone))
+    assert do("list")[0] == 3
+    assert not gone.exists()
+
+
+def test_old_incidents_are_counted_and_then_removed(do: Run, place: str) -> None:
+    long_ago, now = (replace(OPENING, at=time.time() - ago, since=None) for ago in (40 * 86_400, 60))
+    old = written(place, Story(long_ago).runner().close(Outcome.HELD))
+    new = written(place, Story(now).runner().close(Outcome.OBSERVED))
+    status, _, err = do("forget", "--older-than", "30d")
+    assert status == 0
+    assert "1 incident closed before" in err
+    assert "give --yes" in err
+    assert do("show", old)[0] == 1
+    assert "removed 1 incident" in do("forget", "--older-than", "30d", "--yes")[2]
+    assert do("show", old)[0] == 3
+    assert do("show", new)[0] == 2
+    assert do("forget", "--older-than", "0d", "--yes")[0] == 3
+    assert do("forget", "--older-than", "soon")[0] == 3
+
+
 def test_a_journal_without_incidents_says_so(do: Run, place: str) -> None:
     Journal.open(place).close()
     assert do("list")[:2] == (0, f"{place} holds no incident\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typer.main import get_command
 from incident_story import BOUNDS, OPENING, Story, waiting, written
 from rankmuster.cli.incident import app
 from rankmuster.cli.status import CommandError
+from rankmuster.collect.bundle import manifest
 from rankmuster.diagnose.run import examine
 from rankmuster.evidence.bundle import load
 from rankmuster.incident.decide import DecideSettings, Facts, decide
@@ -47,6 +49,49 @@ def replayed(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[in
     except CommandError as error:
         return 3, str(error)
     return int(status or 0), capsys.readouterr().out
+
+
+def seal(folder: Path, files: dict[str, bytes]) -> None:
+    """A bundle of these files, whole."""
+    listed = {path: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for path, data in files.items()}
+    for path, data in files.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_bytes(data)
+    document = {"schema": manifest.SCHEMA, "collectors": {}, "host": "n1", "files": listed}
+    (folder / "manifest.json").write_bytes(manifest.sealed_bytes(document))
+
+
+@pytest.mark.parametrize("wrong", ["a file", "the manifest"])
+def test_evidence_that_is_not_what_was_saved_is_said_to_be_so(
+    tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str], wrong: str
+) -> None:
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    files = {"logs/rank0.log": b"started\n"}
+    seal(folder, files)
+    digest = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
+    story = Story().runner().plan(Step.EVIDENCE, Step.DIAGNOSE, Step.DECIDE)
+    story.act(Step.EVIDENCE, "collect:collect", bundle=str(folder), sha256=digest)
+    incident = written(place, story)
+    assert "not what was saved" not in replayed(capsys, incident)[1]
+    if wrong == "a file":
+        (folder / "logs/rank0.log").write_bytes(b"startee\n")
+    else:
+        seal(folder, {"logs/rank0.log": b"another\n"})
+    said = replayed(capsys, incident)[1]
+    assert "the evidence is not what was saved" in said
+    assert "rankmuster bundle verify" in said
+    assert "not what was saved" in replayed(capsys, incident, "--format", "json")[1]
+
+
+def test_whose_settings_decide_again_is_said(
+    bundle: Path, tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tmp_path / "incident.yaml"
+    settings.write_text("least_confidence: possible\n")
+    incident = written(place, story_of(bundle, decided(bundle)))
+    assert "the settings that are built in" in replayed(capsys, incident)[1]
+    assert "the settings that are built in" not in replayed(capsys, incident, "--config", settings)[1]
 
 
 def decided(bundle: Path, facts: Facts | None = None) -> Decision:

@@ -7,6 +7,7 @@ import typer
 from rankmuster.cli.incident_abort import abort
 from rankmuster.cli.incident_approve import approve
 from rankmuster.cli.incident_breaker import breaker
+from rankmuster.cli.incident_forget import forget
 from rankmuster.cli.incident_list import list_
 from rankmuster.cli.incident_recovery import recovery
 from rankmuster.cli.incident_replay import replay
@@ -38,3 +39,4 @@ app.command("replay", short_help="Decide again from the saved evidence, and comp
 app.command("report", short_help="Write the post-mortem.")(report)
 app.command("recovery", short_help="Show what is rebuilt for which fault.")(recovery)
 app.command("breaker", short_help="Show, open or close the circuit breaker.")(breaker)
+app.command("forget", short_help="Remove old incidents from the journal.")(forget)

@@ -10,7 +10,7 @@ import typer
 
 from rankmuster.cli.incident_list import Form, Format
 from rankmuster.cli.incident_named import OperatorName, Reason, operator, reason_of
-from rankmuster.cli.incident_place import JournalPlace, missing, opened
+from rankmuster.cli.incident_place import JournalPlace, none_yet, opened
 from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say, write_stdout
 from rankmuster.cli.status import CommandError, ExitStatus
@@ -42,7 +42,7 @@ def breaker(
     """
     if wish is BreakerWish.OPEN and not reason.strip():
         raise CommandError("opening the breaker stops all rebuilds of the fleet: say why with --reason")
-    if wish is not BreakerWish.OPEN and missing(journal) is not None:
+    if wish is not BreakerWish.OPEN and none_yet(journal) is not None:
         from rankmuster.report.incident_json import breaker_json
         from rankmuster.report.incident_list_text import breaker_text
 
@@ -55,6 +55,9 @@ def breaker(
 
         now = time.time()
         if wish is BreakerWish.OPEN:
+            there = store.breaker()
+            if there is not None and there.closed_at is None:
+                say("the circuit breaker was open already: its reason stays as it is")
             store.open_breaker(f"{reason_of(reason)} (opened by {who})", now)
         elif wish is BreakerWish.CLOSE and not store.close_breaker(who, now):
             say("the circuit breaker was closed already")

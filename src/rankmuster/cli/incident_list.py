@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rankmuster.cli.incident_place import JournalPlace, missing, opened
+from rankmuster.cli.incident_place import JournalPlace, none_yet, opened
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver, table_width
 from rankmuster.cli.status import ExitStatus
@@ -37,13 +37,17 @@ def list_(
 ) -> int:
     """List incidents, the newest first, and say whether the circuit breaker is open.
 
-    Exit status: 0 none of those listed is open, 1 one is, 3 the journal cannot be read, or bad usage.
+    Exit status: 0 none of those listed is open, 1 one is, 3 the journal cannot be read, there is none
+    where one was named, or bad usage.
     """
-    none_yet = missing(journal)
-    if none_yet is not None:
+    file = none_yet(journal)
+    if file is not None:
         from rankmuster.report.incident_json import list_json
 
-        said = f"no incident yet: there is no journal at {none_yet}; `rankmuster incident serve` makes it\n"
+        said = (
+            f"no incident yet: there is no journal at {file}; `rankmuster incident serve` makes it. Where its settings "
+            "name another one, name that with --journal\n"
+        )
         deliver(list_json((), None) if form is Format.JSON else said, output)
         return ExitStatus.HEALTHY
     with opened(journal, "listing the incidents") as store:

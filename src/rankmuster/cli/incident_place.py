@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankmuster.cli.history_place import history_errors
+from rankmuster.cli.status import CommandError
 
 if TYPE_CHECKING:
     from rankmuster.store.journal import Journal
@@ -41,6 +42,23 @@ def missing(given: str) -> Path | None:
 
         file = place_of(place(given), JOURNAL).file
     return file if file is not None and not file.exists() else None
+
+
+def none_yet(given: str) -> Path | None:
+    """The file that the journal would be by default, where nobody has made it yet.
+
+    Raises CommandError where one was named and is not there: a name that was mistyped must not say that nothing is
+    open.
+    """
+    from rankmuster.store.kind import JOURNAL
+
+    file = missing(given)
+    if file is not None and (given or os.environ.get(JOURNAL.variable)):
+        raise CommandError(
+            f"there is no journal at {file}, so that nothing is known of any incident: `rankmuster incident serve` "
+            "makes it; is it the one that its settings name?"
+        )
+    return file
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,7 +37,8 @@ def replay(
     decided then. Nothing is touched. To see what other settings would have done, give them with --config.
 
     What the journal knows besides the evidence is taken as it was: what the watch said, an operator's approval, hosts
-    that were suspected before, whether the group can be started elsewhere. Limits are not asked again.
+    that were suspected before, whether the group can be started elsewhere. Limits are not asked again. Evidence that is
+    not what was saved then is said to be so.
 
     Exit status: 0 the same is decided, 1 something else is (each difference is said), 2 there is no decision to compare
     with, 3 the evidence is gone or cannot be read, or bad usage.
@@ -54,7 +56,42 @@ def replay(
         else:
             found = account_of(store, chosen(store, given))
         again, verdict = _decided_again(store, found, settings, Path(given) if is_bundle else None)
-    return _answer((again, verdict), found.decision, found.id, form)
+        notes = _notes(found, Path(given) if is_bundle else None, with_settings=config is not None)
+    return _answer((again, verdict), found.decision, found.id, form, notes)
+
+
+def _notes(found: Account, bundle: Path | None, *, with_settings: bool) -> list[str]:
+    """What has to be known of the answer: whose settings, and whether the evidence is what was saved then."""
+    from rankmuster.report.incident_impact import saved
+
+    notes = []
+    if not with_settings:
+        notes.append("by the settings that are built in; those of the runner are given with --config")
+    for one in saved(found):
+        path = Path(one.path) if bundle is None else bundle
+        if one.digest and path.exists() and (wrong := _changed(path, one.digest)):
+            notes.append(f"the evidence is not what was saved: {wrong}; rankmuster bundle verify {path}")
+    return notes
+
+
+def _changed(path: Path, digest: str) -> str:
+    """What is wrong with a bundle whose manifest had that digest (`sha256:...`); empty where nothing is."""
+    import hashlib
+
+    from rankmuster.collect.bundle.contents import BundleUnreadable
+    from rankmuster.collect.bundle.verify import verify
+
+    try:
+        found = verify(path)
+        manifest = (path / "manifest.json").read_bytes() if path.is_dir() else None
+    except (BundleUnreadable, OSError) as error:
+        return str(error)
+    if found.findings:
+        first = found.findings[0]
+        return f"{first.path}: {first.message}" + (f", {len(found.findings)} faults" if len(found.findings) > 1 else "")
+    if manifest is not None and f"sha256:{hashlib.sha256(manifest).hexdigest()}" != digest:
+        return "its manifest is another one than the journal knows"
+    return ""
 
 
 def _of_bundle(store: Journal, bundle: Path) -> Account | None:
@@ -143,7 +180,11 @@ def _opening(verdict: Verdict) -> Opening:
 
 
 def _answer(
-    made: tuple[Decision, Verdict | None], journaled: Decision | None, incident: str | None, form: Format
+    made: tuple[Decision, Verdict | None],
+    journaled: Decision | None,
+    incident: str | None,
+    form: Format,
+    notes: Sequence[str] = (),
 ) -> int:
     from rankmuster.report.incident_compare import comparison, comparison_json, comparison_text
 
@@ -153,7 +194,7 @@ def _answer(
 
         journaled = before_limits(journaled)
     compared = comparison(decision, journaled, verdict, incident)
-    write_stdout(comparison_json(compared) if form is Format.JSON else comparison_text(compared))
+    write_stdout(comparison_json(compared, notes) if form is Format.JSON else comparison_text(compared, notes))
     if journaled is None:
         return ExitStatus.UNDECIDED
     return ExitStatus.HEALTHY if compared.same else ExitStatus.FAULT

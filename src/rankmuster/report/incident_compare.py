@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,8 +59,8 @@ def comparison(
     return Comparison(decision, journaled, verdict, incident, acts, words)
 
 
-def comparison_text(compared: Comparison) -> str:
-    """The answer first."""
+def comparison_text(compared: Comparison, notes: Sequence[str] = ()) -> str:
+    """The answer first; then `notes`, on what it rests."""
     decision = compared.decision
     lines = []
     if compared.journaled is None:
@@ -69,6 +70,7 @@ def comparison_text(compared: Comparison) -> str:
     else:
         lines.append(f"SOMETHING ELSE is decided now about incident {plain(compared.incident or '', 100)}:")
         lines += [f"  {one.field}: then {one.then}; now {one.now}" for one in compared.differences]
+    lines += [f"but {plain(note, 600)}" for note in notes]
     verdict = compared.verdict
     if verdict is not None:
         sure = f" ({verdict.confidence.value})" if verdict.confidence else ""
@@ -87,7 +89,7 @@ def comparison_text(compared: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def comparison_json(compared: Comparison) -> str:
+def comparison_json(compared: Comparison, notes: Sequence[str] = ()) -> str:
     """The same for programs."""
     document: dict[str, Any] = {
         "schema": SCHEMA,
@@ -97,6 +99,7 @@ def comparison_json(compared: Comparison) -> str:
         "journaled": to_plain(compared.journaled, BOUNDS) if compared.journaled is not None else None,
         "differences": [one.field for one in compared.differences],
         "reasons_differ": bool(compared.reasons),
+        "notes": [plain(note, 600) for note in notes],
     }
     return json.dumps(document, indent=1) + "\n"
 

@@ -133,9 +133,12 @@ class Journal:
         with self._reading("listing incidents") as connection:
             return journal_incidents.heads(connection, self._clock.now(connection), conditions, limit)
 
-    def forget(self, before: float) -> int:
+    def forget(self, before: float, *, dry: bool = False) -> int:
         """Removes incidents that were closed before that time (unix seconds), with their events; how many. Open ones
-        stay, and those of which a node is still fenced."""
+        stay, and those of which a node is still fenced. `dry`: they are only counted."""
+        if dry:
+            with self._reading("counting old incidents") as connection:
+                return journal_incidents.old(connection, before)
         with self._writing("removing old incidents") as connection:
             return journal_incidents.forget(connection, before)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, not_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, not_, select, update
 
 from rankmuster.model.fault import Boundary, FaultClass
 from rankmuster.model.incident import Event, EventKind, IncidentHead, OpenedBy, Opening, Outcome
@@ -100,17 +100,25 @@ def heads(
     return tuple(_head_of(row, now) for row in connection.execute(query))
 
 
+def old(connection: Connection, before: float) -> int:
+    """How many `forget` would remove."""
+    return int(connection.execute(select(func.count()).select_from(incident_table).where(_old(before))).scalar_one())
+
+
 def forget(connection: Connection, before: float) -> int:
     """See `Journal.forget`."""
-    if not math.isfinite(before):
-        raise Refused(f"incidents cannot be removed by the time {before}")
-    lasting = exists().where(use_table.c.incident == _I.incident, use_table.c.ended_at.is_(None))
-    old = and_(_I.closed_at.is_not(None), _I.closed_at < before, not_(lasting))
-    gone = delete(incident_table).where(old).returning(_I.id)
+    gone = delete(incident_table).where(_old(before)).returning(_I.id)
     count = len(connection.execute(gone).all())
     there = exists().where(_I.incident == use_table.c.incident)
     connection.execute(delete(use_table).where(use_table.c.ended_at < before, not_(there)))
     return count
+
+
+def _old(before: float) -> ColumnElement[bool]:
+    if not math.isfinite(before):
+        raise Refused(f"incidents cannot be removed by the time {before}")
+    lasting = exists().where(use_table.c.incident == _I.incident, use_table.c.ended_at.is_(None))
+    return and_(_I.closed_at.is_not(None), _I.closed_at < before, not_(lasting))
 
 
 def _new_id(at: float) -> str:
