@@ -49,19 +49,33 @@ def test_names_of_incarnations_that_cannot_be_compared_speak_against_nothing() -
     assert objection(replace(GPU_LOST, incarnation="x"), replace(STOPPED, incarnation=None), "y") is None
 
 
-@pytest.mark.parametrize("by_bundle", [False, True])
-def test_nothing_is_ended_or_fenced_on_the_verdict_of_another_instance(tmp_path: Path, by_bundle: bool) -> None:
-    other = replace(GPU_LOST, instance="llm-1")
-    rig = Rig(tmp_path, World(Memory(), elsewhere=True, found=other))
+def test_nothing_is_ended_or_fenced_on_a_bundle_of_another_instance(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, World(Memory(), elsewhere=True, found=replace(GPU_LOST, instance="llm-1")))
     rig.config = IncidentConfig(budget={**QUICK, Step.APPROVE: 0.2})
     bundle = tmp_path / "bundle"
     bundle.mkdir()
     (bundle / "manifest.json").write_text(json.dumps({}))
-    given = opening(bundle=str(bundle)) if by_bundle else opening(verdict=verdict_to_plain(other))
 
-    ran = rig.run(opening=given)
+    ran = rig.run(opening=opening(bundle=str(bundle)))
 
     assert ran.incident.closed is Outcome.HELD, ran.notes()
     assert rig.world.state["terminated"] == []
-    assert rig.world.state["fenced"] == []
     assert f"it is about llm-1, and the incident about {INSTANCE}" in ran.notes()
+
+
+def test_in_place_of_a_verdict_of_another_instance_the_evidence_of_now_decides(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, World(Memory(), elsewhere=True))
+
+    ran = rig.run(opening=opening(verdict=verdict_to_plain(replace(GPU_LOST, instance="llm-1"))))
+
+    assert ran.incident.closed is Outcome.RECOVERED, ran.notes()
+    assert rig.world.state["fenced"] == [], "that was the other one's node"
+    assert ran.ended(Step.DIAGNOSE).data["verdict"]
+    assert "it is about llm-1" in ran.notes()
+
+
+def test_a_verdict_that_is_none_is_made_anew(tmp_path: Path) -> None:
+    ran = Rig(tmp_path).run(opening=opening(verdict={"schema": "rankmuster.verdict/1", "class": 7}))
+
+    assert ran.incident.closed is Outcome.RECOVERED, ran.notes()
+    assert "diagnosed anew" in ran.notes()

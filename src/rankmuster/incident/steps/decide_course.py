@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from rankmuster.incident.decide import Facts, decide, settings_of
-from rankmuster.incident.given_verdict import objection
 from rankmuster.incident.machine.plan import plan_after, planned_event
 from rankmuster.incident.steps import group as groups
+from rankmuster.incident.steps.given import NoVerdict, diagnosed, opened_with
 from rankmuster.incident.steps.scene import Ended, Scene
 from rankmuster.incident.tools import Tools
 from rankmuster.model.incident import Decision, Ending, EventKind, GroupLook, GroupState, Step
-from rankmuster.model.plain_json import Bounds, NotPlain, to_plain
+from rankmuster.model.plain_json import Bounds, to_plain
 from rankmuster.model.verdict import Verdict
 from rankmuster.model.verdict_brief import brief
-from rankmuster.model.verdict_json import verdict_from_plain
-
-MOST_BYTES = 64 << 20
-"""Of a verdict's file: one of 4,096 ranks takes a few MiB."""
 
 LOOK_SECONDS = 1.0
 
 BOUNDS = Bounds(text=4_000, members=10_000)
-
-
-class NoVerdict(Exception):
-    """It cannot be used; the message says why."""
 
 
 def run(scene: Scene) -> Ended:
@@ -85,46 +73,13 @@ def can_elsewhere(tools: Tools) -> bool:
 
 
 def the_verdict(scene: Scene) -> Verdict:
-    """That of the opening, or of the diagnosis. Raises NoVerdict."""
-    given: Mapping[str, Any] | None = scene.opening.verdict
-    if given is None:
-        path = scene.past.text(Step.DIAGNOSE, "verdict")
-        if path is None:
-            ended = scene.past.ended(Step.DIAGNOSE)
-            raise NoVerdict(ended.note if ended is not None and ended.note else "there was no diagnosis")
-        given = _read(Path(path))
+    """That of the opening where it can be about this stop, else that of the diagnosis. Raises NoVerdict."""
     try:
-        verdict = verdict_from_plain(dict(given))
-    except (NotPlain, ValueError) as error:
-        raise NoVerdict(f"it is no verdict: {error}") from error
-    why = objection(verdict, scene.opening, scene.past.bound) if is_given(scene) else None
-    if why is not None:
-        raise NoVerdict(why)
-    return verdict
-
-
-def is_given(scene: Scene) -> bool:
-    """Whether the evidence or the verdict on it came with the opening."""
-    if scene.opening.verdict is not None:
-        return True
-    bundle = scene.past.text(Step.EVIDENCE, "bundle")
-    return bundle is not None and bundle == scene.opening.bundle
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        with open(path, "rb") as file:
-            raw = file.read(MOST_BYTES + 1)
-        if len(raw) > MOST_BYTES:
-            raise NoVerdict(f"{path} is larger than {MOST_BYTES} bytes")
-        found = json.loads(raw)
-    except OSError as error:
-        raise NoVerdict(f"{path} cannot be read ({error.strerror or error})") from error
-    except (ValueError, RecursionError) as error:
-        raise NoVerdict(f"{path} is no JSON") from error
-    if not isinstance(found, dict):
-        raise NoVerdict(f"{path} holds a {type(found).__name__}")
-    return found
+        given = opened_with(scene)
+    except NoVerdict as error:
+        scene.note(f"the verdict that the opening brought is not used: {error}")
+        given = None
+    return diagnosed(scene) if given is None else given
 
 
 def facts_now(scene: Scene, verdict: Verdict | None) -> tuple[Facts, tuple[str, ...]]:
