@@ -361,6 +361,12 @@ def test_what_waits_without_a_runner_needs_both_and_its_evidence_is_named() -> N
     assert "rankmuster diagnose /" in todo(story, RUNNER)
 
 
+def test_what_was_aborted_is_the_operator_s_and_says_so() -> None:
+    story = waiting().put(EventKind.ABORTED, by="mia", note="I am at it").close(Outcome.ABORTED, "aborted by mia")
+    assert "llm-0 is yours: it was stopped when this began" in todo(story)
+    assert "Nothing falls to an operator" not in incident_markdown.render(account(ID, story.events), now=story.at)
+
+
 def test_the_list_and_the_breaker() -> None:
     head = IncidentHead(id=ID, instance=HOSTILE[:80], incarnation=None, opened_at=T0, by=OpenedBy.STOPPED)
     breaker = Breaker(opened_at=T0, why="5 instances within 300 s\x1b")

@@ -152,13 +152,24 @@ def _closed(incident: Account, name: str, traffic: TrafficNow) -> tuple[str, lis
     if incident.outcome is Outcome.HELD:
         return f"HELD: nobody approved in time, so {name} was not rebuilt{because}", [*left, *again]
     if incident.outcome is Outcome.ABORTED:
-        return f"ABORTED by an operator: nothing more is done for {name}{because}", left
+        return f"ABORTED by an operator: nothing more is done for {name}{because}", [
+            *left,
+            _yours(incident, name, short),
+        ]
     if incident.outcome is Outcome.GAVE_UP:
         freed = told.terminated_at is not None or _stopped_again(incident)
         gpus = "the GPUs were freed first" if freed else "the GPUs may still be held"
         check = [] if freed else [f"see what still runs of {name} on its nodes, and end the whole group"]
         return f"GAVE UP at the total deadline: {name} does not serve; {gpus}{because}", [*check, *left, *again]
     return f"FAILED: {name} does not serve{because}", [*_failed(incident), *left, *again]
+
+
+def _yours(incident: Account, name: str, short: str) -> str:
+    """After an abort nobody else looks after it: the watch's stop counts as handled."""
+    return (
+        f"{name} is yours: it was {_found(incident)} when this began. To let the runbook go on after all: rankmuster "
+        f"incident resume {short}"
+    )
 
 
 def _found(incident: Account) -> str:
