@@ -104,6 +104,10 @@ def test_a_role_is_enabled_for_all_or_for_one_instance() -> None:
         ("instances: {a: {probe: {url: 'ftp://h/'}}}", "instances.a.probe.url is no address"),
         ("instances: {a: {metrics_url: 'localhost:8000/metrics'}}", "instances.a.metrics_url is no address"),
         ("instances: {a: {metrics_url: 'http://h:99999/'}}", "instances.a.metrics_url is no address"),
+        (
+            "instances: {a: {group: {kind: supervisor}, retest: {history: 'postgresql://u:SECRET@h/d'}}}",
+            "retest.history holds a password",
+        ),
         ("hooks: [{kind: webhook, url: 'http://u:SECRET@h/'}]", "hooks.0.url holds a user or a password"),
         (
             "instances: {a: {traffic: [{kind: sglang_router, url: 'http://r', worker: 'http://u:SECRET@w'}]}}",

@@ -27,6 +27,12 @@ from rankmuster.watch.config import CommandHook
 def objections(config: IncidentConfig) -> list[str]:
     """One sentence each: where it is wrong and what would be right."""
     found = [text for place, url in _urls(config) if (text := _url(place, url))]
+    for name, one in config.instances.items():
+        if one.retest is not None and _password(one.retest.history):
+            found.append(
+                f"instances.{name}.retest.history holds a password, which the command line on each node would show; put "
+                "it into a .pgpass file there"
+            )
     for number, row in enumerate(config.recovery):
         belongs = None if row.subclass is None else CLASS_OF.get(row.subclass)
         if row.subclass is not None and row.class_ is not None and belongs is not row.class_:
@@ -95,6 +101,13 @@ def _url(place: str, url: str | None) -> str | None:
             "Authorization header into header_file"
         )
     return None
+
+
+def _password(url: str | None) -> bool:
+    try:
+        return url is not None and urlsplit(url).password is not None
+    except ValueError:
+        return False
 
 
 def _header_files(config: IncidentConfig) -> Iterator[tuple[str, Path | None]]:
