@@ -57,6 +57,21 @@ def test_of_a_process_that_is_gone_nothing_comes_back_by_itself() -> None:
     assert Step.RESTORE not in driver.order()
 
 
+def test_what_somebody_has_started_anew_meanwhile_gets_its_traffic() -> None:
+    killed = decision(
+        Course.HOLD, class_=FaultClass.PROCESS_OR_DEVICE_LOST, subclass=Subkind.KILLED, held="limits",
+        waits_for_limits=True,
+    )  # fmt: skip
+    driver = Driver(decisions=[killed])
+    driver.write(EventKind.SEEN, data={"progress": "stopped", "incarnation": "as the watch calls it"})
+    driver.run()
+    driver.write(EventKind.SEEN, data={"progress": "idle", "incarnation": "a new one"})
+    driver.run()
+    assert driver.order()[-1] is Step.RESTORE
+    assert Step.TERMINATE not in driver.order()
+    assert driver.incident.closed is Outcome.RESTORED
+
+
 def test_an_approval_before_traffic_is_given_back_is_waited_for_though_it_serves() -> None:
     driver = Driver(approve=[Step.RESTORE]).run()
     assert driver.order()[-1] is Step.APPROVE

@@ -120,13 +120,15 @@ def _by_what_was_said(incident: Incident, state: StepState) -> Due | None:
 def goes_on_by_itself(incident: Incident) -> bool:
     """Whether what an approval is waited for is no longer wanted: it moves, as was seen after the decision.
 
-    Of a process or device that is gone nothing comes back by itself. A rebuild that was begun goes to its end.
+    Of a process or device that is gone nothing comes back by itself, but somebody may have started the group anew. A
+    rebuild that was begun goes to its end.
     """
     decision = incident.decision
     if decision is None or decision.course is Course.RESTORE or incident.group_touched:
         return False
     gone = decision.class_ is FaultClass.PROCESS_OR_DEVICE_LOST and decision.subclass not in COMES_BACK
-    return incident.moves and incident.progress_seen > incident.decided_at and not gone
+    anew = incident.seen_incarnation != incident.first_seen_incarnation
+    return incident.moves and incident.progress_seen > incident.decided_at and (anew or not gone)
 
 
 def _next(incident: Incident, now: float) -> tuple[Due, ...]:

@@ -117,7 +117,8 @@ def _seen(incident: Incident, event: Event) -> Incident:
         known = incident.last_known if seen is Progress.UNKNOWN else seen
         after = replace(after, progress=seen, progress_seen=event.sequence, last_known=known)
     if isinstance(incarnation, str):
-        after = replace(after, seen_incarnation=incarnation)
+        first = incident.first_seen_incarnation or incarnation
+        after = replace(after, seen_incarnation=incarnation, first_seen_incarnation=first)
     return after
 
 

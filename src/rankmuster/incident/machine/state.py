@@ -49,7 +49,7 @@ class Incident:
     `planned`: False until there is a plan for this round. `decided_at`, `planned_at`, `progress_seen` (newest SEEN):
     sequences. `last_known`: the newest progress that says something: a watch that went blind takes nothing of it back.
     `incarnation`: of what this incident is about, after START of what it started; `seen_incarnation`: what the watch
-    saw last.
+    saw last; `first_seen_incarnation`: what it saw at first, by the same names.
     """
 
     id: str
@@ -79,6 +79,7 @@ class Incident:
     can_elsewhere: bool = False
     incarnation: str | None = None
     seen_incarnation: str | None = None
+    first_seen_incarnation: str | None = None
     progress_seen: int = 0
     last_known: Progress = Progress.UNKNOWN
     recent: tuple[Event, ...] = ()
