@@ -138,3 +138,22 @@ def test_descent_ends_at_strangers_and_in_circles() -> None:
     assert set(below(listed, (1,))) == {2, 3, 4, 5, 6}
     assert set(below(listed, (1,), {5})) == {2, 3, 4}
     assert set(below(listed, (7,))) == {8, 7}
+
+
+def test_one_that_answers_with_more_is_not_given_the_whole_grace() -> None:
+    """Each SIGTERM makes two more, so that a grace of 5 s would make more than any host has room for."""
+    world = World(one(2), deaf=tuple(range(2, 100_000)))
+    ordinary = world.send
+
+    def send(stat: Stat, number: int) -> Sent:
+        if number == signal.SIGTERM:
+            for _ in range(2):
+                pid = max(world.living) + 1
+                world.living[pid] = one(pid)
+        return ordinary(stat, number)
+
+    world.send = send  # type: ignore[method-assign]
+    came = end(world, 5.0, Deadline.after(30.0, world.clock))
+    assert came.gone
+    assert came.ended < 1_000
+    assert world.now < 5.0

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,6 +76,21 @@ def test_one_that_multiplies_is_ended(run: Start) -> None:
     made = run("bash", "-c", bomb, options=("--grace", "0.1"))
     seen = made.running()
     until(lambda: len(made.look().pids) > 10)
+    answer = made.client.terminate(seen.incarnation, "i/terminate/a", Deadline.after(SECONDS))
+    (made.work / "stop").touch()
+    assert answer.ending is Ending.DONE, answer.note
+    assert made.look().pids == ()
+
+
+def test_one_that_answers_sigterm_with_more_of_itself_is_ended(run: Start) -> None:
+    forks = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: [os.fork() for _ in range(2)])\n"
+        "while not os.path.exists('stop'): time.sleep(0.01)"
+    )
+    made = run(sys.executable, "-c", forks, options=("--grace", "5"))
+    seen = made.running()
+    time.sleep(0.5)  # it has its handler by then
     answer = made.client.terminate(seen.incarnation, "i/terminate/a", Deadline.after(SECONDS))
     (made.work / "stop").touch()
     assert answer.ending is Ending.DONE, answer.note

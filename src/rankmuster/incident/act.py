@@ -29,6 +29,9 @@ __all__ = ["Acting", "Action", "Shown", "Sight"]
 BACK_OFF = (0.2, 0.4, 0.8, 1.6)
 """Seconds between attempts; the last one again and again."""
 
+JOURNAL_SECONDS = 0.5
+"""What the journal takes up to this is part of a step's own time; a write takes milliseconds."""
+
 SETTLING = (0.05, 0.2, 0.5)
 """Seconds after which the world is looked at again when it does not show yet what was said to be done."""
 
@@ -37,6 +40,7 @@ class Acting:
     """Does the actions of one step. `number`: of its thread, as `Record.begin` gave it.
 
     `asked_to_end`: whether the step should end at its next safe point: between two actions, or while it waits.
+    `lost`: told how many seconds of the step the journal took before something could be done at all.
     """
 
     def __init__(
@@ -48,10 +52,11 @@ class Acting:
         reached: Callable[[str], None],
         *,
         asked_to_end: Callable[[], bool] = lambda: False,
+        lost: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._record, self._slots = record, slots
         self._step, self._number, self._reached = step, number, reached
-        self._asked_to_end = asked_to_end
+        self._asked_to_end, self._lost = asked_to_end, lost
 
     @property
     def number(self) -> int:
@@ -96,13 +101,23 @@ class Acting:
             if before is not None:
                 answer = self._settle(action, deadline, hold)
             else:
+                begun = deadline.clock()
                 self._intend(action)
-                answer = self._do(action, deadline, hold)
+                answer = self._do(action, self._made_up(deadline, begun), hold)
         finally:
             hold.finish()
         return self._result(action, answer)
 
     # -- parts
+
+    def _made_up(self, deadline: Deadline, begun: float) -> Deadline:
+        """The deadline, later by what the journal took to write the intent: a database that stood still for longer than
+        a step has would else have undone it."""
+        seconds = deadline.clock() - begun
+        if seconds < JOURNAL_SECONDS:
+            return deadline
+        self._lost(seconds)
+        return Deadline(deadline.at + seconds, deadline.clock)
 
     def _observe(self, action: Action) -> Answer:
         try:

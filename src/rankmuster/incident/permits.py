@@ -20,11 +20,12 @@ from rankmuster.incident.judge_limits import allow_anyway, horizon, judge
 from rankmuster.incident.machine.fold import IllegalTransition, fold
 from rankmuster.incident.record import Record
 from rankmuster.incident.tools import ToolRole, Tools
-from rankmuster.incident.within_limits import allowed_now, within_limits
+from rankmuster.incident.within_limits import allowed_now, give_back_unused, within_limits
 from rankmuster.model.incident import Course, Decision, Event, EventKind, FleetView, Permit, Step, UseKind
 
-AGAIN_SECONDS = 5.0
-"""Between two questions whether limits allow by now what they have refused."""
+AGAIN_SECONDS = 30.0
+"""Between two questions whether limits allow by now what they have refused: a thousand that wait ask a server 30 times
+a second, and the fabric that they wait for takes minutes to be mended."""
 
 LOOK_SECONDS = 1.0
 """Of all looks at nodes whose fences still count: it is half of what a decision may take."""
@@ -154,6 +155,11 @@ class Permits:
         except IllegalTransition:
             return None
         return left_by(events) if touched else None
+
+    def give_back_unused(self) -> None:
+        """Before it is closed: fences that were allowed and never made would count for ever."""
+        incident, now = self._record.incident, self._unix_now()
+        self._record.asked(lambda: give_back_unused(self._journal, incident, now))
 
     def lifted(self, node: str) -> None:
         """A fence is over."""

@@ -40,6 +40,9 @@ from rankmuster.model.verdict import Verdict
 POLL_SECONDS = 0.2
 """Between two turns: an operator's word is obeyed within it, and one read of new events costs a millisecond."""
 
+PEOPLE_SECONDS = 1.0
+"""The same while nothing but people is waited for, which may be hours, and of many incidents at once."""
+
 LOOK_SECONDS = 3.0
 """Of the look that binds an incident to an incarnation."""
 
@@ -176,7 +179,7 @@ class Runner:
             if waits and waits <= set(PEOPLE) and not wait_for_people and not due(incident, self._unix_now()):
                 return incident
             if not self._comes_at_once(record):
-                self._news.wait(POLL_SECONDS)
+                self._news.wait(PEOPLE_SECONDS if waits and waits <= set(PEOPLE) else POLL_SECONDS)
             self._news.clear()
 
     def _comes_at_once(self, record: Record) -> bool:
@@ -202,8 +205,9 @@ class Runner:
     def _do(self, record: Record, permits: Permits, one: Due) -> bool:
         """Does what is due; False where everything is to be asked anew."""
         if isinstance(one, Begin):
+            asked = self._clock()
             record.write(EventKind.STEP_BEGUN, step=one.step, data={"deadline_at": one.deadline_at})
-            self._start(record, permits, one.step, one.deadline_at)
+            self._start(record, permits, one.step, one.deadline_at, self._clock() - asked)
         elif isinstance(one, Skip):
             record.write(EventKind.STEP_ENDED, step=one.step, ending=Ending.SKIPPED, note=one.why)
         elif isinstance(one, Finish):
@@ -215,7 +219,7 @@ class Runner:
             record.write(EventKind.DEADLINE, note=one.why)
             return False
         elif isinstance(one, Close):
-            return self._close(record, one)
+            return self._close(record, permits, one)
         return True
 
     # -- parts of a turn
@@ -254,7 +258,7 @@ class Runner:
             if state.step not in PEOPLE and state.step not in self._threads and state.deadline_at is not None:
                 self._start(record, permits, state.step, state.deadline_at)
 
-    def _start(self, record: Record, permits: Permits, step: Step, deadline_at: float) -> None:
+    def _start(self, record: Record, permits: Permits, step: Step, deadline_at: float, lost: float = 0.0) -> None:
         if step in PEOPLE:
             return
         setting = Setting(
@@ -277,6 +281,7 @@ class Runner:
             Deadline.after(max(left, 0.0), self._clock),
             reached=self._reached,
             over=self._news.set,
+            lost=lost,
         )
 
     def _collect_ends(self, record: Record) -> None:
@@ -310,7 +315,7 @@ class Runner:
         leave.end(record, one.step, one.ending, one.why, {})
         return False
 
-    def _close(self, record: Record, one: Close) -> bool:
+    def _close(self, record: Record, permits: Permits, one: Close) -> bool:
         notes = at_close.put_right(
             record,
             one,
@@ -323,6 +328,7 @@ class Runner:
         )
         if notes.again:
             return False
+        permits.give_back_unused()
         note = ". ".join((one.note, *notes.said)) if one.note else ". ".join(notes.said)
         record.write(EventKind.CLOSED, note=note, data={"outcome": one.outcome.value})
         return False

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Mapping
 
 from rankmuster.collect.deadline import Deadline
-from rankmuster.incident.act import Acting
+from rankmuster.incident.act import JOURNAL_SECONDS, Acting
 from rankmuster.incident.bounded_call import Slots
 from rankmuster.incident.machine.fold import IllegalTransition
 from rankmuster.incident.record import Left, Record, Stopped
@@ -88,9 +88,13 @@ class RunningStep:
     def asked_to_end(self) -> bool:
         return self._asked_at is not None
 
+    def lost(self, seconds: float) -> None:
+        """The journal took so much of its time, and it gets that back."""
+        self._made_up, self._deadline = True, Deadline(self._deadline.at + seconds, self._deadline.clock)
+
     @property
     def makes_up(self) -> bool:
-        """Whether it still has time that an earlier runner lost."""
+        """Whether it still has time that an earlier runner or the journal lost."""
         return self._made_up and not self.over and not self._deadline.passed
 
     def ask_to_end(self) -> None:
@@ -149,13 +153,16 @@ def begin(
     *,
     reached: Callable[[str], None],
     over: Callable[[], None],
+    lost: float = 0.0,
 ) -> RunningStep:
-    """Starts its thread. `over`: called at its end."""
+    """Starts its thread. `over`: called at its end. `lost`: seconds that the journal took to write that it begins."""
     number = record.begin(step)
     made_up = deadline.passed and step is not Step.DRAIN
     if made_up:
         deadline = Deadline.after(TAKEN_OVER_SECONDS, deadline.clock)
+    elif lost >= JOURNAL_SECONDS:
+        made_up, deadline = True, Deadline(deadline.at + lost, deadline.clock)
     running = RunningStep(record, step, number, deadline, made_up=made_up)
-    acting = Acting(record, slots, step, number, reached, asked_to_end=lambda: running.asked_to_end)
+    acting = Acting(record, slots, step, number, reached, asked_to_end=lambda: running.asked_to_end, lost=running.lost)
     running.go(Scene(setting=setting, step=step, record=record, acting=acting, deadline=deadline), over)
     return running

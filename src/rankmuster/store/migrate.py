@@ -7,6 +7,7 @@ for, or when there is nothing in it.
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
@@ -21,6 +22,10 @@ from rankmuster.store.schema import VERSION_TABLE, VERSIONS
 NEWEST = VERSIONS[-1]
 
 _ONE_AT_A_TIME = 0x72616E6B6D757374  # "rankmust"; the number of PostgreSQL's advisory lock
+
+
+_ALEMBIC = threading.Lock()
+"""Alembic keeps the migration that runs in modules of its own: of two threads one would find the other's."""
 
 
 def version_of(connection: Connection) -> str | None:
@@ -95,7 +100,8 @@ def _run(connection: Connection, to: str) -> None:
     folder = str(Path(__file__).parent / "migrations")
     config.set_main_option("script_location", folder.replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, to)
+    with _ALEMBIC:
+        command.upgrade(config, to)
 
 
 def _must_have_all(connection: Connection, place: Place) -> None:

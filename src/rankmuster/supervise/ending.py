@@ -19,6 +19,11 @@ FIRST_PAUSE = 0.005
 LONGEST_PAUSE = 0.1
 """Seconds between two looks: most are gone in milliseconds, and a look reads all of /proc."""
 
+MULTIPLIES = 4
+"""Times as many as there were at first: no launcher starts so many to end its ranks."""
+FEW = 64
+"""So many are no sign of that: a script that cleans up starts some programs one after the other."""
+
 
 class World(Protocol):
     """A group from where it can be ended."""
@@ -60,7 +65,9 @@ def end(world: World, grace: float, deadline: Deadline, hurry: Callable[[], bool
     living = world.members()
     mercy = deadline.within(grace)
     pause = FIRST_PAUSE
-    while living and not mercy.passed and not hurry():
+    most = max(MULTIPLIES * len(living), FEW)
+    # one that answers SIGTERM with more processes is not given time for it
+    while living and not mercy.passed and not hurry() and len(told) <= most:
         for stat in living.values():
             if (stat.pid, stat.start_ticks) not in told:
                 told.add((stat.pid, stat.start_ticks))
@@ -80,8 +87,7 @@ def end(world: World, grace: float, deadline: Deadline, hurry: Callable[[], bool
             if said is Sent.REFUSED:
                 refused.add(stat.pid)
         world.pause(min(pause, deadline.remaining()))
-        # one that multiplies is not given time for it
-        pause = FIRST_PAUSE if len(killed) > 4 * len(living) else min(pause * 2, LONGEST_PAUSE)
+        pause = FIRST_PAUSE if len(killed) > MULTIPLIES * len(living) else min(pause * 2, LONGEST_PAUSE)
         living = _again(world, living)
     return Ended(tuple(living.values()), frozenset(refused & set(living)), len(told | killed), len(killed))
 

@@ -11,10 +11,22 @@ from typing import Any
 
 import pytest
 
-from incident_world import DESYNC, Faulty, WorldEvidence, WorldGroup, WorldProbe, WorldTraffic, answers, opening
+from incident_world import (
+    DESYNC,
+    GPU_LOST,
+    Faulty,
+    Memory,
+    World,
+    WorldEvidence,
+    WorldGroup,
+    WorldProbe,
+    WorldTraffic,
+    answers,
+    opening,
+)
 from rankmuster.incident.config import IncidentConfig
 from rankmuster.incident.runner import Stopped
-from rankmuster.model.incident import Answer, Ending, Event, EventKind, GroupLook, GroupState, Outcome, Step
+from rankmuster.model.incident import Answer, Ending, Event, EventKind, GroupLook, GroupState, Outcome, Step, UseKind
 from run_incident import QUICK, Rig
 
 
@@ -200,3 +212,16 @@ def test_a_probe_that_serves_is_no_word_of_a_group_that_has_ended_since(rig: Rig
         rig.world.tools(probe=WorldProbe(rig.world.store)), told=when(EventKind.STEP_ENDED, Step.VERIFY, ends)
     )
     assert "has ended since" in ran.events[-1].note
+
+
+def test_fences_that_were_allowed_and_never_made_count_no_longer(tmp_path: Path) -> None:
+    """Nobody has approved them in time."""
+    budget = {**QUICK, Step.APPROVE: 0.5}
+    rig = Rig(tmp_path, World(Memory(), found=GPU_LOST), IncidentConfig(budget=budget, approve=(Step.FENCE,)))
+    ran = rig.run()
+    assert ran.incident.closed is Outcome.HELD
+    with rig.journal() as journal:
+        fences = [one for one in journal.uses(ran.incident.id) if one.kind is UseKind.FENCE]
+    assert [one.subject for one in fences] == ["n2"]
+    assert fences[0].ended_at is not None
+    assert rig.world.state["fenced"] == []
