@@ -30,8 +30,8 @@ def objections(config: IncidentConfig) -> list[str]:
     for name, one in config.instances.items():
         if one.retest is not None and _password(one.retest.history):
             found.append(
-                f"instances.{name}.retest.history holds a password, which the command line on each node would show; put "
-                "it into a .pgpass file there"
+                f"instances.{name}.retest.history holds a password, which the command line on each node would show; "
+                "put it into a .pgpass file there"
             )
     for number, row in enumerate(config.recovery):
         belongs = None if row.subclass is None else CLASS_OF.get(row.subclass)
