@@ -119,7 +119,7 @@ def test_the_words_are_all_there() -> None:
         assert f"| `{boundary.value}` |" in section("What is rebuilt")
     for role in ROLES:
         assert f"`{role}`" in section("Observe, enable, approve")
-    told = re.search(r"waited for: (.*?)\. Beside", section("Observe, enable, approve"), re.DOTALL)
+    told = re.search(r"waited for: (.*?)\.\s+Beside", section("Observe, enable, approve"), re.DOTALL)
     assert told is not None
     assert re.findall(r"`([a-z_]+)`", told[1]) == [step.value for step in APPROVABLE]
 
