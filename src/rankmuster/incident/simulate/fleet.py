@@ -23,7 +23,7 @@ from rankmuster.incident.memory_journal import MemoryJournal
 from rankmuster.incident.simulate.faults import Cause, Fault
 from rankmuster.incident.simulate.plan import SimPlan
 from rankmuster.incident.within_limits import allowed_now, count_resumed, give_back_unused, within_limits
-from rankmuster.model.fault import Progress
+from rankmuster.model.fault import FaultClass, Progress
 from rankmuster.model.incident import Course, Decision, Ending, Event, EventKind, Lease, Opening, Outcome, Step, UseKind
 from rankmuster.model.plain_json import to_plain
 
@@ -100,6 +100,8 @@ class Fleet:
         self._rebuilding: set[str] = set()
         self._by_operator: set[str] = set()
         self._breaker_open = False
+        self._suspected: dict[str, str] = {}
+        self._held: set[str] = set()
 
     # -- time
 
@@ -300,13 +302,22 @@ class Fleet:
         told = drift is not None and drift.told_after is not None and self.now >= drift.at + drift.told_after
         facts = Facts(
             progress=case.incident.progress,
+            suspected_before={} if case.incident.id in self._held else dict(self._suspected),
             systematic="the class has drifted since its last change" if told else None,
         )
         made = decide(case.fault.verdict, case.incident.opening, facts, SETTINGS)
         found = self._limited(case, made)
+        self._remember(case, found)
         self._write(case, EventKind.DECIDED, step=Step.DECIDE, data=to_plain(found, BOUNDS))
         plan = plan_after(found, case.incident, BUDGET)
         self._keep(case, planned_event(plan, at=self.unix, by="simulation", budget=BUDGET))
+
+    def _remember(self, case: Case, decided: Decision) -> None:
+        """As `past_suspects` and `steps.decide_course` do: what limits have held convicts nobody."""
+        if decided.waits_for_limits:
+            self._held.add(case.incident.id)
+        if decided.class_ is FaultClass.TRANSPORT_STALL and case.incident.id not in self._held:
+            self._suspected.update(dict.fromkeys(decided.suspects, case.incident.id))
 
     def _limited(self, case: Case, made: Decision) -> Decision:
         if made.course is not Course.REBUILD:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from rankmuster.incident.decide import Facts, decide, settings_of
 from rankmuster.incident.machine.plan import plan_after, planned_event
+from rankmuster.incident.machine.state import Incident
 from rankmuster.incident.steps import group as groups
 from rankmuster.incident.steps.given import NoVerdict, diagnosed, opened_with
 from rankmuster.incident.steps.scene import Ended, Scene
@@ -96,6 +97,7 @@ def facts_now(scene: Scene, verdict: Verdict | None) -> tuple[Facts, tuple[str, 
     facts = replace(
         known,
         rank_hosts=hosts,
+        suspected_before={} if was_of_many(incident) else known.suspected_before,
         progress=progress,
         elsewhere=can_elsewhere(scene.tools),
         group_ended=look is not None and look.state is GroupState.ENDED,
@@ -103,6 +105,12 @@ def facts_now(scene: Scene, verdict: Verdict | None) -> tuple[Facts, tuple[str, 
         approved_by=by,
     )
     return facts, notes
+
+
+def was_of_many(incident: Incident) -> bool:
+    """Whether limits have held this incident: then it is one of many at once, which is the fabric. That its nodes were
+    suspected before says nothing of them now (as `past_suspects` takes such an incident for no suspicion)."""
+    return incident.decision is not None and incident.decision.waits_for_limits
 
 
 def _look(scene: Scene) -> GroupLook | None:
