@@ -40,7 +40,8 @@ def test_not_so_where_limits_have_held_it(tmp_path: Path, monkeypatch: pytest.Mo
         """Another instance is rebuilt, and is ready a moment later."""
         other, new = journal.open_incident(replace(given, instance="llm-9"), "b")
         lease = journal.take_lease("llm-9", "b", 30.0)
-        assert new and name != other
+        assert new
+        assert name != other
         assert lease is not None
         wanted = [(UseKind.REBUILD, "llm-9")]
         journal.reserve(other, lease, wanted, lambda _: Permit(allowed=True), 3600.0, given.at)
