@@ -103,6 +103,7 @@ def test_a_role_is_enabled_for_all_or_for_one_instance() -> None:
         ("recovery: [{class: healthy, subclass: missing_enter, boundary: none}]", "one of collective_desync"),
         ("instances: {a: {probe: {url: 'ftp://h/'}}}", "instances.a.probe.url is no address"),
         ("instances: {a: {metrics_url: 'localhost:8000/metrics'}}", "instances.a.metrics_url is no address"),
+        ("instances: {a: {metrics_url: 'http://u:SECRET@h/'}}", "they are not sent"),
         ("instances: {a: {metrics_url: 'http://h:99999/'}}", "instances.a.metrics_url is no address"),
         (
             "instances: {a: {group: {kind: supervisor}, retest: {history: 'postgresql://u:SECRET@h/d'}}}",

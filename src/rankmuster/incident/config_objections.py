@@ -95,6 +95,8 @@ def _url(place: str, url: str | None) -> str | None:
         fine, secret = False, False
     if not fine or not url.isprintable() or " " in url:
         return f"{place} is no address; wanted is http://HOST:PORT/... or https://HOST/..."
+    if secret and place.endswith(".metrics_url"):
+        return f"{place} holds a user or a password; leave them out, they are not sent"
     if secret:
         return (
             f"{place} holds a user or a password, which command lines, logs and the journal would show; put an "
