@@ -182,6 +182,20 @@ def test_a_watch_that_is_away_is_said_once(tmp_path: Path) -> None:
     assert "--state" not in made.said[0]
 
 
+def test_an_incident_that_another_service_opened_is_told_to_nobody_as_new(tmp_path: Path) -> None:
+    """Both see the stop, one opens the incident: people are called once."""
+    rig = Rig(tmp_path)
+    with rig.journal() as journal:
+        made = Scene(rig, journal)
+        assert journal.take_lease(INSTANCE, "n2:serve", 60.0) is not None
+        journal.open_incident(opening(), "n2:serve")
+        made.service._open(opening())
+        thread = made.service._work[INSTANCE].thread
+        assert thread is not None
+        thread.join(PATIENCE)
+    assert [one for one in made.said if "another runner has" not in one] == []
+
+
 def test_another_runner_that_has_it_is_said_once(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     with rig.journal() as journal:

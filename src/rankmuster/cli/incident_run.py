@@ -77,14 +77,20 @@ def run(
 
 
 def _run(settings: IncidentConfig, opening: Opening, store: Journal, *, wait: bool) -> int:
+    from rankmuster.cli.incident_runners import holder as holder_of
     from rankmuster.cli.incident_runners import refusals
+    from rankmuster.incident.serve import opened_by
 
-    with _runner(settings, opening.instance, store) as (runner, notices, current):
+    holder = holder_of()
+    with _runner(settings, opening.instance, store, holder) as (runner, notices, current):
         with refusals():
             incident = runner.open(opening)
         current[opening.instance] = incident
-        say(f"incident {incident} of {opening.instance}; rankmuster incident show {incident}")
-        notices.opened(incident, opening.instance, opening.reason, opening.at)
+        new = opened_by(store, incident) == holder
+        which = "incident" if new else "it goes on with the open incident"
+        say(f"{which} {incident} of {opening.instance}; rankmuster incident show {incident}")
+        if new:
+            notices.opened(incident, opening.instance, opening.reason, opening.at)
         return drive(runner, incident, wait=wait)
 
 
@@ -104,12 +110,14 @@ def drive(runner: Runner, incident: str, *, wait: bool) -> int:
 
 def resume_with(config: Path, journal: str, incident: str) -> int:
     """Goes on with an open incident, in this process."""
+    from rankmuster.cli.incident_runners import holder
+
     settings = settings_of(config)
     with opened(journal, "resuming") as store:
         instance = next((head.instance for head in store.incidents() if head.id == incident), None)
         if instance is None:
             raise CommandError(f"{store.name} has no incident {incident}")
-        with _runner(settings, instance, store) as (runner, _, current):
+        with _runner(settings, instance, store, holder()) as (runner, _, current):
             current[instance] = incident
             return drive(runner, incident, wait=True)
 
@@ -120,7 +128,7 @@ def _journal(settings: IncidentConfig, given: str) -> str:
 
 @contextmanager
 def _runner(
-    settings: IncidentConfig, instance: str, store: Journal
+    settings: IncidentConfig, instance: str, store: Journal, holder: str
 ) -> Iterator[tuple[Runner, Notices, dict[str, str]]]:
     """The runner, who is told, and where the incident that is run is to be noted."""
     from rankmuster.cli import incident_runners as runners
@@ -143,7 +151,7 @@ def _runner(
         said[event.step] = event.note
         tell(event)
 
-    runner = runners.runner_of(settings, instance, tools, store, holder=runners.holder(), seen=seen, told=told)
+    runner = runners.runner_of(settings, instance, tools, store, holder=holder, seen=seen, told=told)
     try:
         yield runner, notices, current
     finally:

@@ -17,7 +17,7 @@ from rankmuster.incident.journal import Journal
 from rankmuster.incident.machine.state import Incident
 from rankmuster.incident.notices import Notices
 from rankmuster.incident.runner import Refused, Runner, Stopped, Taken
-from rankmuster.model.incident import IncidentHead, Opening
+from rankmuster.model.incident import EventKind, IncidentHead, Opening
 from rankmuster.store.errors import HistoryError
 
 POLL_SECONDS = 0.25
@@ -105,8 +105,10 @@ class Service:
         except Refused as error:
             self._later(opening.instance, f"{opening.instance}: no incident was opened: {error}")
             return
-        self.say(f"{opening.instance}: incident {incident}: {opening.by.value}: {opening.reason}")
-        if self.served.notices is not None:
+        ours = opened_by(self.served.journal, incident) == self.holder
+        if ours:
+            self.say(f"{opening.instance}: incident {incident}: {opening.by.value}: {opening.reason}")
+        if ours and self.served.notices is not None:
             self.served.notices.opened(incident, opening.instance, opening.reason, opening.at)
         self._begin(opening.instance, incident)
 
@@ -170,6 +172,11 @@ def words(incident: Incident) -> str:
     outcome = incident.closed.value if incident.closed is not None else "open"
     last = incident.recent[-1].note if incident.recent else ""
     return f"{outcome}: {last}" if last else outcome
+
+
+def opened_by(journal: Journal, incident: str) -> str:
+    """Who opened it: whoever meets an incident that is open goes on with it, and tells nobody that it is new."""
+    return next((event.by for event in journal.events(incident) if event.kind is EventKind.OPENED), "")
 
 
 def newest_of(journal: Journal) -> Callable[[str], IncidentHead | None]:
