@@ -70,7 +70,20 @@ def test_what_somebody_else_has_started_meanwhile_is_never_ended(tmp_path: Path,
     assert rig.world.state["gateways"]["front"]["state"] == "cut"
 
 
-def test_a_start_of_ours_whose_answer_never_came_is_ended_at_the_total_deadline(tmp_path: Path) -> None:
+def test_what_somebody_else_has_started_gets_traffic_after_a_resume_once_it_serves(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, config=IncidentConfig(budget={**QUICK, Step.VERIFY: 1.5}))
+    ran = rig.run(told=when(EventKind.STEP_ENDED, Step.TERMINATE, lambda: somebody_starts(rig)))
+    assert ran.incident.closed is Outcome.FAILED
+    with rig.world.store.edit() as world:
+        world["works"] = True
+    with rig.journal() as journal:
+        journal.tell(ran.incident.id, Event(kind=EventKind.REOPENED, at=time.time(), by="me"))
+        assert rig.runner(journal).run(ran.incident.id).closed is Outcome.RECOVERED
+    assert rig.world.state["terminated"] == ["inc-1"]
+    assert rig.world.state["gateways"]["front"]["state"] == "ready"
+
+
+def test_a_start_of_ours_that_does_not_serve_is_ended_at_the_total_deadline(tmp_path: Path) -> None:
     rig = Rig(tmp_path, config=IncidentConfig(budget={**QUICK, Step.VERIFY: 30.0}, total_seconds=2.5))
     ran = rig.run(rig.world.tools(group=WorldGroup(rig.world.store, broken=True)))
     assert ran.incident.closed is Outcome.GAVE_UP

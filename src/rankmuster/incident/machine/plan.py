@@ -118,11 +118,12 @@ def plan_resumed(incident: Incident, budget: Budget, approve: Collection[Step] =
     """What remains of one that was closed and is resumed.
 
     A group that was not touched is looked at anew: what was found then may be hours old. One that was ended is started;
-    one that was started and never served is looked at, if it moves by now, or else ended and started again.
+    one that was started and never served is looked at, if it moves by now or others have started it, or else ended and
+    started again.
     """
     if not incident.group_touched:
         return opening_plan(incident.opening, budget, approve)
-    if incident.moves and not incident.group_ended:
+    if (incident.moves or incident.started_by_others) and not incident.group_ended:
         order: Order = [(Step.VERIFY, ()), (Step.RESTORE, (Step.VERIFY,))]
     else:
         order = [

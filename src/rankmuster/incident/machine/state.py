@@ -150,6 +150,12 @@ class Incident:
         return started > max(self.last(Step.VERIFY, ending=Ending.DONE), self.last(Step.TERMINATE, ending=Ending.DONE))
 
     @property
+    def started_by_others(self) -> bool:
+        """Whether the last start found that somebody else had started it meanwhile: that one is never ended here."""
+        starts = [one for one in self.ran(Step.START) if one.acted]
+        return bool(starts) and any(action.result.get("by_others") is True for action in starts[-1].actions)
+
+    @property
     def traffic_touched(self) -> bool:
         """Whether the instance has less traffic than it had, by us, as far as is known."""
         less = max(self.last(step, acted=True) for step in (Step.SHED, Step.STOP_TRAFFIC, Step.CUT))

@@ -19,11 +19,11 @@ def run(scene: Scene) -> Ended:
     group = scene.tools.group
     if group is None:
         return Ended(Ending.OBSERVED, groups.NO_GROUP)
-    scene.setting.permits.count_resumed()
     incarnation = meant(scene, group)
     others = of_others(scene, group)
     if others is not None:
         return Ended(Ending.SKIPPED, others, {"incarnation": incarnation})
+    scene.setting.permits.count_resumed()
     answer = scene.acting.act(terminating(scene, group, incarnation), scene.deadline)
     return Ended(answer.ending, answer.note, {"incarnation": incarnation, **answer.data})
 
