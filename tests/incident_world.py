@@ -163,6 +163,7 @@ class WorldGroup:
                 operation=group["operation"],
                 hosts=tuple(group["hosts"]),
                 ended_by_itself=group["by_itself"],
+                nodes=group.get("nodes", {}),
             )
 
     def terminate(self, wanted: str | None, operation: str, deadline: Deadline) -> Answer:

@@ -251,7 +251,8 @@ class GroupLook:
     where it is known that it was none of ours, None where that is not known.
 
     `ended_by_itself`: nobody told it to end. `exit_status`: of its launcher. `at`: unix seconds, when it began, or when
-    it ended where it has.
+    it ended where it has. `nodes`: what `hosts` are called where nodes are fenced, for those that are called otherwise
+    (a pod's name, and the node that it is on now).
     """
 
     state: GroupState
@@ -263,6 +264,7 @@ class GroupLook:
     exit_status: int | None = None
     at: float | None = None
     note: str = ""
+    nodes: Mapping[str, str] = field(default_factory=dict)
 
 
 class Fenced(str, Enum):

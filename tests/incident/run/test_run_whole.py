@@ -82,6 +82,18 @@ def test_a_node_that_is_lost_is_fenced_and_the_group_started_elsewhere_and_let_i
         assert all(one.ended_at is not None for one in journal.uses(ran.incident.id))
 
 
+def test_a_group_that_says_where_its_pods_are_has_their_nodes_fenced(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, World(Memory(), elsewhere=True, found=GPU_LOST))
+    with rig.world.store.edit() as world:
+        world["group"]["nodes"] = {"n1": "node-a", "n2": "node-b"}
+
+    ran = rig.run()
+
+    assert ran.incident.closed is Outcome.RECOVERED, ran.notes()
+    assert rig.world.state["fenced"] == ["node-b"]
+    assert rig.world.state["group"]["avoid"] == ["node-b"]
+
+
 @pytest.mark.parametrize("ending", [RetestEnding.FAIL, RetestEnding.PROVISIONAL, RetestEnding.ERROR])
 def test_a_node_that_does_not_pass_stays_out(tmp_path: Path, ending: RetestEnding) -> None:
     rig = Rig(tmp_path, World(Memory(), elsewhere=True, found=GPU_LOST, results={"n2": ending}))

@@ -89,6 +89,7 @@ def facts_now(scene: Scene, verdict: Verdict | None) -> tuple[Facts, tuple[str, 
     known, notes = scene.setting.facts(incident.id, verdict)
     look = _look(scene)
     hosts = dict(known.rank_hosts)
+    nodes = known.nodes if look is None else {**look.nodes, **known.nodes}
     if look is not None and len(look.hosts) == 1 and verdict is not None:
         hosts = {**{one.rank: look.hosts[0] for one in verdict.suspects if one.rank is not None}, **hosts}
     seen = scene.seen()
@@ -97,6 +98,7 @@ def facts_now(scene: Scene, verdict: Verdict | None) -> tuple[Facts, tuple[str, 
     facts = replace(
         known,
         rank_hosts=hosts,
+        nodes=nodes,
         suspected_before={} if was_of_many(incident) else known.suspected_before,
         progress=progress,
         elsewhere=can_elsewhere(scene.tools),

@@ -79,7 +79,7 @@ def used(scene: Scene, nodes: Sequence[str]) -> dict[str, str]:
         return {}
     if look.state is GroupState.UNKNOWN or not look.hosts:
         return dict.fromkeys(nodes, f"where the group runs is not known: {groups.told(look)}")
-    running = {*look.hosts, *(scene.scheduler_name(host) for host in look.hosts)}
+    running = {*look.hosts, *look.nodes.values(), *(scene.scheduler_name(host) for host in look.hosts)}
     return {node: f"{scene.opening.instance} runs there" for node in nodes if node in running}
 
 
