@@ -233,8 +233,9 @@ class IncidentConfig(Part):
     when the verdict does not decide. `least_confidence`: below it nothing is done. `again_seconds`: a host that was
     suspected within that time is suspected again. `incident_profile`: whether a rebuilt group gets one incarnation
     with the incident logging profile. `watch`: folder of the watch's state file, which `incident serve` follows.
-    `drift`: a file as `rankmuster drift --all --format json` writes it: systematic drift in it holds what would be done
-    for slowness, and fences nobody but for a lost GPU or host. `hooks`: called when an incident is opened, waits for an operator, and is closed.
+    `drift`: a file as `rankmuster drift --all --format json` writes it: systematic drift in it holds what would be
+    done for slowness, and fences nobody but for a lost GPU or host. `hooks`: called when an incident is opened,
+    waits for an operator, and is closed.
     """
 
     journal: str | None = None
