@@ -251,6 +251,6 @@ def test_a_bundle_comes_whole_through_srun(
     monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
     options = ("--look", "0.5", "--no-stacks", "--dumps", "never", "--ras-risk", "never")
     evidence = CollectEvidence(reach=("srun", "-w", "{node}"), hosts=("n1",), options=options)
-    answer = evidence.collect("nobody-at-all", None, (), str(tmp_path / "e"), Deadline.after(25.0))
+    answer = evidence.collect("nobody-at-all", None, (), str(tmp_path / "e"), Deadline.after(25.0), stopped=False)
     assert answer.data["bundle"] == str(tmp_path / "e" / "bundle"), answer
     assert len(list((tmp_path / "e" / "bundle" / "nodes").iterdir())) == 2
