@@ -45,7 +45,12 @@ def test_what_the_command_leaves_behind_is_ended(run: Start) -> None:
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
-def test_a_signal_ends_the_group_in_order(run: Start, number: int, status: int) -> None:
+def test_a_signal_ends_the_group_in_order(
+    run: Start, number: signal.Signals, status: int, request: pytest.FixtureRequest
+) -> None:
+    # whoever runs the tests under nohup hands an ignored SIGHUP on
+    earlier = signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
+    request.addfinalizer(lambda: signal.signal(number, earlier))
     command = (
         "trap 'echo 1 > asked; exit' TERM; (sleep 1000 & echo $! > below); echo $$ > mine; while :; do sleep 0.05; done"
     )
@@ -56,6 +61,18 @@ def test_a_signal_ends_the_group_in_order(run: Start, number: int, status: int) 
     assert not alive(mine)
     assert not alive(below)
     assert (made.work / "asked").exists()
+
+
+def test_under_nohup_a_terminal_that_goes_away_ends_nothing(run: Start, request: pytest.FixtureRequest) -> None:
+    earlier = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    request.addfinalizer(lambda: signal.signal(signal.SIGHUP, earlier))
+    made = run("bash", "-c", "echo $$ > mine; while :; do sleep 0.05; done")
+    mine = made.pid_of("mine")
+    made.process.send_signal(signal.SIGHUP)
+    assert made.look().state is GroupState.RUNNING
+    made.process.send_signal(signal.SIGTERM)
+    assert made.ended() == 143
+    assert not alive(mine)
 
 
 def test_a_second_ctrl_c_does_not_wait_for_the_grace(run: Start) -> None:
