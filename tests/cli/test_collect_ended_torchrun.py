@@ -92,4 +92,5 @@ def test_a_rank_that_gives_another_size_is_aborted_and_nobody_is_convicted(group
     found = verdict_after(group)
     assert (found["class"], found["subclass"]) == ("collective_desync", "size_mismatch")
     assert named(found, "culprit") == []
-    assert named(found, "suspect") in ([], [(2, pids[2])])
+    # its number is known where it lived long enough to be looked at
+    assert named(found, "suspect") in ([], [(2, pids[2])], [(2, None)])

@@ -165,7 +165,10 @@ class Fleet:
         if case.instance.serves or case.instance.name in self._cases:
             return
         self.journal.tell(name, Event(kind=EventKind.REOPENED, at=self.unix, by="operator"))
-        again = Case(case.instance, fold(name, self.journal.events(name)), case.lease, case.fault)
+        # another incident of the instance may have come and gone since
+        lease = self.journal.take_lease(case.instance.name, "simulation", FOREVER)
+        assert lease is not None
+        again = Case(case.instance, fold(name, self.journal.events(name)), lease, case.fault)
         if again.incident.group_touched:
             self._by_operator.add(case.instance.name)
         self._cases[case.instance.name] = again
