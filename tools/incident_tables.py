@@ -14,7 +14,8 @@ DRILLS = (
         "incident-drill-gloo.jsonl",
         "### From a fault to the first good token, without a GPU",
         "`make drill-incidents`: {ranks} gloo ranks in a small serving engine under `rankmuster run`, a real HAProxy "
-        "before it, `rankmuster watch` and `rankmuster incident serve` beside it, six clients that ask again; "
+        "before it, `rankmuster watch` (a look in 4 s) and `rankmuster incident serve` beside it, six clients that ask "
+        "again; "
         "one machine of two cores, 2026-11-30.",
     ),
     (
