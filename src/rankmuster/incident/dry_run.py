@@ -17,10 +17,10 @@ from rankmuster.incident.decide import decide, settings_of
 from rankmuster.incident.facts import FactsOf
 from rankmuster.incident.machine.fold import advance, fold
 from rankmuster.incident.machine.plan import opening_plan, plan_after, planned_event
-from rankmuster.incident.machine.state import Incident, Planned
+from rankmuster.incident.machine.state import Approval, Incident, Planned
 from rankmuster.incident.steps.wishes import start_wish
 from rankmuster.incident.tools import ToolRole, Tools
-from rankmuster.model.fault import Progress
+from rankmuster.model.fault import Boundary, Progress
 from rankmuster.model.incident import Course, Decision, Ending, Event, EventKind, Opening, Step
 from rankmuster.model.plain_json import Bounds, to_plain
 from rankmuster.model.verdict import Verdict
@@ -57,6 +57,7 @@ def lines(
         # those steps have begun by the time of the decision, and a later plan knows it
         begun = _begun(incident, first)
         plan = plan_after(decision, begun, budget, config.approve, can_elsewhere=elsewhere)
+    opened = incident
     incident = replace(_planned(incident, (), budget), decision=decision, can_elsewhere=elsewhere)
     said = [f"{opening.instance}: {opening.by.value}, incarnation {opening.incarnation or 'unknown'}"]
     said.append(f"within {budget.total:g} s in all, without the time that people are waited for")
@@ -66,6 +67,16 @@ def lines(
         if one.step is Step.DECIDE:
             said.append(f"    {decision.course.value} ({decision.boundary.value}): {'; '.join(decision.why)}")
             said += [f"    held: {decision.held}"] if decision.held else []
+    if decision.course is Course.HOLD:
+        approved = replace(known, approved=Boundary.PROCESS_GROUP, approved_by="an operator")
+        then = decide(verdict, opening, approved, settings_of(config))
+        word = Approval("an operator", opening.at, Boundary.PROCESS_GROUP)
+        begun = replace(_begun(opened, first), approval=word)
+        rest = plan_after(then, begun, budget, config.approve, can_elsewhere=elsewhere)
+        scene = _Would(config, tools, opening, replace(incident, decision=then), then, folder)
+        said.append("and once an operator approves process_group:")
+        for one in rest:
+            said += _step(scene, one, opening)
     said += [f"not known: {note}" for note in notes]
     said.append("limits and the circuit breaker are asked when it is decided")
     return tuple(said)

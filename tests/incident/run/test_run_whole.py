@@ -426,3 +426,15 @@ def test_a_dry_run_says_the_same_every_time_and_touches_nothing(tmp_path: Path) 
     assert "group: start inc-1, not on n2" in text
     assert "scheduler: fence n2 (llm-0: gpu_lost) (not enabled" in text
     assert "drain: at most 1.5 s" in text
+
+
+def test_a_dry_run_of_what_is_held_says_what_an_approval_leads_to(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, World(Memory()))
+    with rig.journal() as journal:
+        said = rig.runner(journal).dry_run(opening(at=100.0, since=90.0))
+
+    place = said.index("and once an operator approves process_group:")
+    assert any(line.startswith("approve:") for line in said[:place])
+    assert not any("terminate" in line for line in said[:place])
+    assert any("group: terminate inc-1" in line for line in said[place:])
+    assert any(line.startswith("restore:") for line in said[place:])
