@@ -5,9 +5,15 @@ Needs torch and haproxy, which the tests do without otherwise: `pip install '.[r
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,6 +43,39 @@ def test_a_fault_is_told_saved_and_rebuilt_and_no_request_is_lost(fault: str, tm
     numbers = json.loads((output / "summary.json").read_text())
     assert numbers["right"] == numbers["runs"] == 1
     assert numbers["seconds"]["overhead"]["budget"] == 5.0
+
+
+@needs_all
+def test_a_drill_that_is_told_to_end_leaves_nothing_running(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    command = [sys.executable, "-m", "rankmuster.drill", "incident", "skip", "--ranks", "2", "--output", str(output)]
+    drill = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _until(lambda: len(_processes_of(output)) >= 6, "gateway, supervisor, watch, runner and ranks are there")
+        drill.terminate()
+        assert drill.wait(60) == 128 + signal.SIGTERM
+        _until(lambda: not _processes_of(output), "all of them are gone")
+    finally:
+        drill.kill()
+        drill.wait()
+
+
+def _processes_of(folder: Path) -> list[str]:
+    """Command lines of living processes that name the folder, but for the drill's own."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if str(folder) in line and "rankmuster.drill incident" not in line:
+                found.append(line)
+    return found
+
+
+def _until(there: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + 90.0
+    while not there():
+        assert time.monotonic() < end, f"it did not come about that {what}"
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ Exit status: 0 all was right, 1 not all, 3 bad usage.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -181,5 +182,13 @@ def _collects(risks: str, more: list[str]) -> Mapping[str, Collect]:
     return {f"ras_risk={risk.value}": collect_by_command("--ras-risk", risk.value, *more) for risk in wanted}
 
 
+def _end(number: int, _: object) -> None:
+    """As Ctrl-C does: what a drill has started, it ends."""
+    raise SystemExit(128 + number)
+
+
 if __name__ == "__main__":
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(one) is not signal.SIG_IGN:  # of nohup
+            signal.signal(one, _end)
     sys.exit(main(sys.argv[1:]))
