@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +16,7 @@ from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say, write_stdout
 from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, doing
+from rankmuster.cli.told_to_end import told_to_end
 from rankmuster.collect.wishes import LOG_BYTES, LOOK_SECONDS, AddressMode, DumpWish, RasRisk, Wishes
 
 if TYPE_CHECKING:
@@ -152,7 +150,9 @@ def collect(
     folder = run_folder if run_folder is not None else default_run_folder()
     request = Request(output, deadline, tuple(pid or ()), instance, wishes, _seconds_since_start(), folder.absolute())
     _step_back()
-    with doing(f"collecting into {output}"), _hurry_on_signal() as hurry:
+    hurry = threading.Event()
+    # a pod that ends must not lose what was taken: it finishes with what there is
+    with doing(f"collecting into {output}"), told_to_end(hurry.set):
         try:
             saved = save(request, hurry=hurry.is_set)
         except Refused as error:
@@ -201,23 +201,6 @@ def _step_back() -> None:
     """Where processors are scarce the instance goes first: stripping secrets from long logs takes one for seconds."""
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
-
-
-@contextmanager
-def _hurry_on_signal() -> Iterator[threading.Event]:
-    """Turns SIGTERM and SIGINT into "finish with what there is": a pod that ends must not lose what was taken."""
-    hurry = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield hurry
-        return
-    earlier = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    for number in earlier:
-        signal.signal(number, lambda *_: hurry.set())
-    try:
-        yield hurry
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
 
 
 def _tell(saved: Saved) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from rankmuster.cli.incident_place import JournalPlace, opened, place
 from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say, write_stdout
 from rankmuster.cli.status import CommandError, ExitStatus, doing
+from rankmuster.cli.told_to_end import told_to_end
 
 if TYPE_CHECKING:
     from rankmuster.incident.config import IncidentConfig
@@ -100,7 +99,8 @@ def drive(runner: Runner, incident: str, *, wait: bool) -> int:
     from rankmuster.incident.runner import Stopped, Taken
 
     try:
-        with refusals(), _ended_by_signals(runner):
+        # it stops between two actions, and the incident stays open for the next one
+        with refusals(), told_to_end(runner.stop):
             ended = runner.run(incident, wait_for_people=wait)
     except (Taken, Stopped) as error:
         raise CommandError(str(error)) from error
@@ -190,28 +190,13 @@ def _dry_run(settings: IncidentConfig, opening: Opening) -> int:
     return ExitStatus.HEALTHY
 
 
-@contextmanager
-def _ended_by_signals(runner: Runner) -> Iterator[None]:
-    """SIGTERM and SIGINT: the runner stops between two actions, and the incident stays open for the next one."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    earlier = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    for number in earlier:
-        signal.signal(number, lambda *_: runner.stop())
-    try:
-        yield
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
-
-
 def _words(incident: Incident) -> str:
     if incident.closed is None:
         waits = ", ".join(one.step.value for one in incident.running) or "its next runner"
         return f"open; waits for {waits}"
-    last = incident.recent[-1].note if incident.recent else ""
-    return f"{incident.closed.value}: {last}" if last else incident.closed.value
+    from rankmuster.incident.serve import words
+
+    return words(incident)
 
 
 def _status(incident: Incident) -> int:

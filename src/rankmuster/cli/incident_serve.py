@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +16,7 @@ from rankmuster.cli.incident_place import JournalPlace, opened, place
 from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say, write_stdout
 from rankmuster.cli.status import CommandError, ExitStatus, doing
+from rankmuster.cli.told_to_end import told_to_end
 
 if TYPE_CHECKING:
     from rankmuster.incident.config import IncidentConfig
@@ -82,7 +81,7 @@ def _serve(settings: IncidentConfig, store: Journal) -> int:
         )
     stop = threading.Event()
     acting = ", ".join(settings.enable) or "nothing: it only observes"
-    with _stopped_by_signals(stop), _metrics(settings, store):
+    with told_to_end(stop.set), _metrics(settings, store):
         for doubt in doubts(settings):
             _log(f"as things are now, this would fail: {doubt}")
         _log(f"serving {', '.join(sorted(made))}; journal {store.name}; acting: {acting}")
@@ -119,15 +118,3 @@ def _log(text: str) -> None:
         write_stdout(line + "\n")
     except CommandError:
         say(line)
-
-
-@contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
-    earlier = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    for number in earlier:
-        signal.signal(number, lambda *_: stop.set())
-    try:
-        yield
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)

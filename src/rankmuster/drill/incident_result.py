@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rankmuster.drill.result_table import result_table
 from rankmuster.incident.budget import Budget
 from rankmuster.model.incident import Step
 
@@ -97,13 +98,8 @@ def _cells(result: IncidentResult) -> tuple[str, ...]:
 def table(results: Sequence[IncidentResult]) -> str:
     """A line for each, seconds, and what is wrong below it."""
     head = ("run", "no", *COLUMNS, "verdict", "outcome", "hit", "")
-    rows = [head, *(_cells(result) for result in results)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    lines = []
-    for row, result in zip(rows, (None, *results), strict=True):
-        lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-        if result is not None:
-            lines += [f"    {wrong}" for wrong in result.wrongs]
+    rows = [_cells(result) for result in results]
+    lines = result_table(head, rows, [result.wrongs for result in results])
     return "\n".join(lines) + "\n"
 
 

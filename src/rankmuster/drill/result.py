@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from rankmuster.drill.result_table import result_table
+
 
 @dataclass(frozen=True, slots=True)
 class DrillResult:
@@ -56,13 +58,8 @@ def _cells(result: DrillResult) -> tuple[str, ...]:
 def table(results: Sequence[DrillResult]) -> str:
     """A line for each result, and what is wrong below it."""
     head = ("fault", "setting", "verdict", "named", "culprit", "collect s", "diagnose s", "")
-    rows = [head, *(_cells(result) for result in results)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    lines = []
-    for row, result in zip(rows, (None, *results), strict=True):
-        lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-        if result is not None:
-            lines += [f"    {wrong}" for wrong in result.wrongs]
+    rows = [_cells(result) for result in results]
+    lines = result_table(head, rows, [result.wrongs for result in results])
     good = sum(result.right for result in results)
     lines.append(f"{good} of {len(results)} named what happened")
     return "\n".join(lines) + "\n"

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from rankmuster.drill.result_table import result_table
+
 WANTED_SECONDS = 15.0
 """In which a stop must be told (docs/watch.md; the goal is 95 of 100)."""
 
@@ -82,13 +84,8 @@ def _cells(result: WatchResult) -> tuple[str, ...]:
 def table(results: Sequence[WatchResult]) -> str:
     """A line for each, and what is wrong below it. Suspects that are no culprits stand in brackets."""
     head = ("run", "no", "told", "after s", "named", "culprit", "bundles", "verdict", "cpu %", "MB", "looks", "")
-    rows = [head, *(_cells(result) for result in results)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    lines = []
-    for row, result in zip(rows, (None, *results), strict=True):
-        lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-        if result is not None:
-            lines += [f"    {wrong}" for wrong in result.wrongs]
+    rows = [_cells(result) for result in results]
+    lines = result_table(head, rows, [result.wrongs for result in results])
     return "\n".join(lines) + "\n"
 
 
