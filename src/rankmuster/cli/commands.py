@@ -39,6 +39,7 @@ COMMANDS = (
     Command("calibrate", "calibrate:calibrate", "Buffer sizes, time-outs and log volume from recorded load."),
     Command("run", "run:run", "Run a host's process group as one, ended and started whole."),
     Command("incident", "incident:app", "Run the runbook of a fault, and look at what it did."),
+    Command("kube", "kube:app", "Agents, controller and admission for a Kubernetes cluster."),
     Command("diagnose", "diagnose:diagnose", "Say what is wrong, who is the culprit, what to rebuild."),
     Command("flight", "flight:app", "Show what Flight Recorder dumps say, group by group."),
     Command("fingerprint", "fingerprint:fingerprint_app", "What a node's path is made of; compare two of them."),

@@ -1,0 +1,1 @@
+"""Our resources: pydantic models, and the structural schemas made from them."""

@@ -1,0 +1,1 @@
+"""A pod template with the sidecar, on the client side."""
