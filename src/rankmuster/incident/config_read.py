@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rankmuster.incident.config import IncidentConfig
@@ -28,6 +29,20 @@ class ConfigRefused(Exception):
 
 def read(text: str, name: str) -> IncidentConfig:
     """The configuration in `text`. `name`: of the file, for messages. Raises ConfigRefused."""
+    config: IncidentConfig = checked(IncidentConfig, text, name, "instances", _called_class)
+    _must_make_sense(config, name)
+    return config
+
+
+def checked(
+    wanted: type[Any],
+    text: str,
+    name: str,
+    example: str,
+    rename: Callable[[dict[Any, Any], str], dict[Any, Any]] | None = None,
+) -> Any:
+    """A frozen value of settings (`model.checked.Part`) of a YAML file. `example`: a key that it may have; `rename`: of
+    keys that Python cannot call so. Raises ConfigRefused, which says where it is wrong."""
     from pydantic import TypeAdapter, ValidationError
 
     if len(text) > MAX_BYTES:
@@ -39,15 +54,13 @@ def read(text: str, name: str) -> IncidentConfig:
     if raw is None:
         raw = {}
     if not isinstance(raw, dict):
-        raise ConfigRefused(f"{name} holds a {type(raw).__name__}; wanted are keys such as `instances:`")
+        raise ConfigRefused(f"{name} holds a {type(raw).__name__}; wanted are keys such as `{example}:`")
     try:
         # strictly, as JSON: `drain: yes` is no second, and "5" no number
-        config = TypeAdapter(IncidentConfig).validate_json(as_json(_called_class(raw, name)), strict=True)
+        return TypeAdapter(wanted).validate_json(as_json(rename(raw, name) if rename is not None else raw), strict=True)
     except ValidationError as error:
         told = "; ".join(_told(one) for one in error.errors()[:MOST_SAID])
         raise ConfigRefused(f"{name}: {told}") from error
-    _must_make_sense(config, name)
-    return config
 
 
 def _called_class(raw: dict[Any, Any], name: str) -> dict[Any, Any]:
