@@ -40,7 +40,8 @@ class ControllerSettings(Part):
     written but the log. `pods`, `nodes`: label selectors of what is watched; empty: all. `namespaces`: empty: all.
 
     `folder`: of evidence, kept by a volume. `token_file`: shared with sidecars and agents. `period`: seconds
-    between two looks at an instance. `resync_seconds`: between two whole lists, after which nothing missed by a watch is left.
+    between two looks at an instance. `resync_seconds`: between two whole lists, after which nothing that a watch missed
+    is left.
     """
 
     journal: str | None = None
