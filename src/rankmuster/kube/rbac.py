@@ -1,0 +1,95 @@
+"""What our service accounts may do in a cluster: one table, from an actuator to the rules that it needs.
+
+Manifests are written from it (`tools/write_kube_manifests.py`, `rankmuster kube crds --rbac`), and the tests hold it
+against the verbs that the code asked for. What OBSERVE holds changes nothing but our own records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from rankmuster.model.kube import DOMAIN
+
+READ = ("get", "list", "watch")
+APPLY = ("create", "patch")
+"""Server-side apply is a patch, and a create where the object is not there."""
+
+
+class Part(str, Enum):
+    """One role each. OBSERVE: every installation. The others: what acts, each bound only where it is switched on.
+    ADMISSION: also keeps nodes out, so it is bound with NODE."""
+
+    OBSERVE = "observe"
+    TRAFFIC = "traffic"
+    GROUP = "group"
+    NODE = "node"
+    RETEST = "retest"
+    ADMISSION = "admission"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`resources`: with their subresource, `pods/status`. `why`: for who reviews it."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    why: str
+
+    def render(self) -> dict[str, Any]:
+        return {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+
+    def triples(self) -> frozenset[tuple[str, str, str]]:
+        """(group, resource, verb), one by one."""
+        return frozenset((self.group, resource, verb) for resource in self.resources for verb in self.verbs)
+
+
+CLUSTER: dict[Part, tuple[Rule, ...]] = {
+    Part.OBSERVE: (
+        Rule("", ("pods", "nodes", "namespaces"), READ, "which instances there are, and where they run"),
+        Rule("apps", ("deployments", "replicasets", "statefulsets"), READ, "what makes pods"),
+        Rule("leaderworkerset.x-k8s.io", ("leaderworkersets",), READ, "what makes pods"),
+        Rule("jobset.x-k8s.io", ("jobsets",), READ, "what makes pods"),
+        Rule("batch", ("jobs",), READ, "what makes pods, and the Jobs of admission"),
+        Rule("apiextensions.k8s.io", ("customresourcedefinitions",), READ, "whether ours are of a newer version"),
+        Rule(DOMAIN, ("communicationpolicies",), READ, "what people ask for"),
+        Rule(DOMAIN, ("communicationincidents", "nodeadmissions"), (*READ, *APPLY), "our own records"),
+        Rule(
+            DOMAIN,
+            ("communicationpolicies/status", "communicationincidents/status", "nodeadmissions/status"),
+            ("get", "patch"),
+            "what we say of them",
+        ),
+        Rule("", ("events",), APPLY, "what we say on the objects of others"),
+    ),
+    Part.TRAFFIC: (
+        Rule("", ("pods/status",), ("patch",), "the condition of our readiness gate"),
+        Rule("", ("pods",), ("patch",), "the label by which an InferencePool selects"),
+    ),
+    Part.GROUP: (Rule("", ("pods",), ("delete",), "a group is rebuilt by deleting its pods, each bound to its UID"),),
+    Part.NODE: (Rule("", ("nodes",), ("patch",), "taint, label and cordon with our owner annotation"),),
+}
+"""Over the whole cluster: instances stand in the namespaces of those who run them."""
+
+_TEST = (
+    Rule("batch", ("jobs",), ("create", "delete"), "the test on a node"),
+    Rule("", ("pods/log",), ("get",), "the result of the test"),
+)
+
+NAMESPACE: dict[Part, tuple[Rule, ...]] = {
+    Part.OBSERVE: (Rule("coordination.k8s.io", ("leases",), ("get", "create", "patch"), "which replica leads"),),
+    Part.RETEST: _TEST,
+    Part.ADMISSION: _TEST,
+}
+"""Only in the namespace that the controller runs in: whoever may create Jobs everywhere may run anything anywhere."""
+
+PARTS = tuple(Part)
+
+
+def rules(parts: Iterable[Part]) -> frozenset[tuple[str, str, str]]:
+    """All that these parts together may do, as (group, resource, verb), in whichever namespace."""
+    held = [rule for part in parts for table in (CLUSTER, NAMESPACE) for rule in table.get(part, ())]
+    return frozenset().union(*(rule.triples() for rule in held))
