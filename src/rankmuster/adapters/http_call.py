@@ -10,9 +10,9 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import IO, Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from rankmuster import __version__
@@ -23,6 +23,9 @@ MAX_BODY = 4 << 20
 """Bytes of one answer: a router's list of 1,000 workers has 350 KiB."""
 
 MAX_REDIRECTS = 2
+
+PIECE = 256 << 10
+"""Bytes that are handed on at a time, of an answer that is not kept."""
 
 
 class NotCalled(Exception):
@@ -37,11 +40,16 @@ class NotCalled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`body`: at most what was allowed of it; `cut`: whether there was more."""
+    """`body`: at most what was allowed of it; `cut`: whether there was more. `headers`: by their names in lower case.
+
+    `size`: bytes that came, also where they were handed on and not kept.
+    """
 
     status: int
     body: bytes
     cut: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    size: int = 0
 
     @property
     def good(self) -> bool:
@@ -78,10 +86,14 @@ def call(
     deadline: Deadline,
     *,
     headers: Mapping[str, str] | None = None,
-    body: bytes | None = None,
+    body: bytes | IO[bytes] | None = None,
     most: int = MAX_BODY,
+    write: Callable[[bytes], object] | None = None,
 ) -> Reply:
     """The answer, whatever its status. Raises NotCalled. `most`: bytes of it that are read; 0: only its status.
+
+    `write`: gets each piece of a good answer's body (2xx), which is not kept then; what it raises is let through, but
+    for an OSError, which becomes a NotCalled. An open file as `body` needs a Content-Length among the headers.
 
     A redirect is followed on the same server only: 307 and 308 for every method, the others for GET alone, since they
     turn a POST into a GET for most clients, and then nothing would have been told.
@@ -89,7 +101,7 @@ def call(
     follow = (301, 302, 303, 307, 308) if method == "GET" else (307, 308)
     for _ in range(MAX_REDIRECTS + 1):
         parts = _checked(url)
-        reply, location = _once(method, parts, deadline, headers or {}, body, most)
+        reply, location = _once(method, parts, deadline, headers or {}, body, most, write)
         if reply.status not in follow or location is None:
             return reply
         try:
@@ -135,7 +147,13 @@ class _Used:
 
 
 def _once(
-    method: str, parts: SplitResult, deadline: Deadline, headers: Mapping[str, str], body: bytes | None, most: int
+    method: str,
+    parts: SplitResult,
+    deadline: Deadline,
+    headers: Mapping[str, str],
+    body: bytes | IO[bytes] | None,
+    most: int,
+    write: Callable[[bytes], object] | None,
 ) -> tuple[Reply, str | None]:
     if deadline.passed:
         raise NotCalled("there was no time left to ask")
@@ -159,12 +177,17 @@ def _once(
         connection.request(method, path, body=body, headers={**own, **headers})
         answer = connection.getresponse()
         status = answer.status
-        data = answer.read(most + 1) if most else b""
+        if write is not None and 200 <= status < 300:
+            data, size = b"", _hand_on(answer, write, most)
+        else:
+            data = answer.read(most + 1) if most else b""
+            size = len(data)
         if deadline.passed:  # also where the cut made it look like the end of the answer
             raise TimeoutError
-        if most and answer.length and len(data) <= most:
+        if most and answer.length and size <= most:
             raise http.client.IncompleteRead(data, answer.length)
-        return Reply(status, data[:most], len(data) > most), answer.getheader("Location")
+        said = {name.lower(): value for name, value in answer.getheaders()}
+        return Reply(status, data[:most], size > most, said, min(size, most)), answer.getheader("Location")
     except NotCalled:
         raise
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -176,6 +199,15 @@ def _once(
         raise NotCalled(f"{what} ({words(error)})", status=status) from error
     finally:
         used.close()
+
+
+def _hand_on(answer: http.client.HTTPResponse, write: Callable[[bytes], object], most: int) -> int:
+    """How many bytes came: one more than `most` where there were more, which are not handed on."""
+    size = 0
+    while size <= most and (piece := answer.read(min(PIECE, most + 1 - size))):
+        write(piece[: most - size])
+        size += len(piece)
+    return size
 
 
 def _encrypt(used: _Used, host: str) -> None:
