@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rankmuster.collect.deadline import Clock, Deadline
-from rankmuster.incident.past import BOUND, Past
+from rankmuster.incident.past import BOUND, BOUND_NODES, Past
 from rankmuster.incident.record import Record
 from rankmuster.incident.steps import group as groups
 from rankmuster.incident.tools import Tools
@@ -33,7 +33,9 @@ def bind(record: Record, tools: Tools, clock: Clock) -> bool:
     known = look.incarnation if look is not None and look.state is not GroupState.UNKNOWN else None
     bound = known or opening.incarnation
     words = groups.told(look) if look is not None else "there is no actuator for the process group"
-    record.write(EventKind.NOTED, note=f"bound to incarnation {bound or 'unknown'}: {words}", data={BOUND: bound})
+    nodes = dict(look.nodes) if look is not None and known is not None else {}
+    data = {BOUND: bound, BOUND_NODES: nodes} if nodes else {BOUND: bound}
+    record.write(EventKind.NOTED, note=f"bound to incarnation {bound or 'unknown'}: {words}", data=data)
     return True
 
 

@@ -14,10 +14,11 @@ from pathlib import Path
 
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.incident.actuators import Group
+from rankmuster.incident.handled import handled
 from rankmuster.incident.looking import Looking
 from rankmuster.incident.seen import Seen
 from rankmuster.model.fault import Progress
-from rankmuster.model.incident import GroupLook, GroupState, IncidentHead, OpenedBy, Opening, Outcome
+from rankmuster.model.incident import GroupLook, GroupState, IncidentHead, OpenedBy, Opening
 from rankmuster.watch.export.state_file import NAME, NoState, StateRefused, freshness, read_state
 from rankmuster.watch.snapshot import InstanceView, Snapshot
 
@@ -26,9 +27,6 @@ POLL_PATIENCE = 0.3
 
 GROUP_SECONDS = 1.0
 """Between two questions whether a group has ended by itself."""
-
-_WORSE = {OpenedBy.SLOW: 0, OpenedBy.STOPPED: 1, OpenedBy.ENDED: 2}
-"""What a group may become while it is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,17 +168,4 @@ class Follower:
         )
 
     def _handled(self, name: str, since: float, by: OpenedBy) -> bool:
-        """Whether the newest incident was about this very stop: one that is open takes everything of its instance, and
-        what has lasted since before one was closed is what that one was about."""
-        newest = self._newest(name)
-        if newest is None:
-            return False
-        if newest.closed_at is None:
-            return True
-        if since > newest.closed_at:
-            return False
-        served = newest.outcome in (Outcome.RECOVERED, Outcome.RESTORED)
-        if served and by is OpenedBy.ENDED and since > newest.opened_at:
-            return False  # it was rebuilt and has ended before that was written down
-        # a slow group that stops, and a stopped one that ends, has become something else; what serves again has not
-        return served or _WORSE.get(by, 0) <= _WORSE.get(newest.by, 2)
+        return handled(self._newest(name), since, by)

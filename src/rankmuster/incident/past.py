@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rankmuster.model.incident import Answer, Ending, Event, EventKind, Step
 
 BOUND = "bound"
 """Key of the data of a NOTED event: the incarnation that actions are bound to, as the process group calls it."""
+
+BOUND_NODES = "bound_nodes"
+"""Key of the same event's data: the nodes that its hosts were on. A scheduler gives the next incarnation hosts of the
+same names on other nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,15 @@ class Past:
                 value = one.data[BOUND]
                 return value if isinstance(value, str) else None
         return None
+
+    @property
+    def bound_nodes(self) -> dict[str, str]:
+        """Host -> node of that incarnation, where they are called otherwise."""
+        for one in reversed(self.events):
+            if one.kind is EventKind.NOTED and BOUND in one.data:
+                nodes = one.data.get(BOUND_NODES)
+                return {str(host): str(node) for host, node in nodes.items()} if isinstance(nodes, Mapping) else {}
+        return {}
 
     @property
     def is_bound(self) -> bool:

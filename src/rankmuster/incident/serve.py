@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from rankmuster.collect.deadline import Clock
-from rankmuster.incident.follow import Follower
 from rankmuster.incident.journal import Journal
 from rankmuster.incident.machine.state import Incident
 from rankmuster.incident.notices import Notices
@@ -41,13 +41,23 @@ class _Work:
     said: str = ""
 
 
+class Follows(Protocol):
+    """How incidents come in. `problem`: why nothing can be seen at all, None where that is not so."""
+
+    problem: str | None
+
+    def poll(self) -> Iterable[Opening]:
+        """What an incident has to be opened for, each once. Returns at once; raises nothing for expected trouble."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """What the service works with: one runner an instance, and how incidents come in. `current`: the incident that each
     runner works on, for whoever is told of its events."""
 
     runners: Mapping[str, Runner]
-    follower: Follower
+    follower: Follows
     journal: Journal
     notices: Notices | None = None
     current: dict[str, str] = field(default_factory=dict)

@@ -89,7 +89,9 @@ def facts_now(scene: Scene, verdict: Verdict | None) -> tuple[Facts, tuple[str, 
     known, notes = scene.setting.facts(incident.id, verdict)
     look = _look(scene)
     hosts = dict(known.rank_hosts)
-    nodes = known.nodes if look is None else {**look.nodes, **known.nodes}
+    # of what runs now only where it is what the evidence is of: the same names may be on other nodes by now
+    same = look is not None and look.incarnation == scene.past.bound
+    nodes = {**(look.nodes if look is not None and same else {}), **scene.past.bound_nodes, **known.nodes}
     if look is not None and len(look.hosts) == 1 and verdict is not None:
         hosts = {**{one.rank: look.hosts[0] for one in verdict.suspects if one.rank is not None}, **hosts}
     seen = scene.seen()

@@ -1,0 +1,88 @@
+"""Which policy governs which workload. One that two policies match is governed by none: no guess is acted on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from rankmuster.kube.crd.base import Selector
+from rankmuster.kube.crd.policy import PolicySpec
+from rankmuster.model.kube import WorkloadKind
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadKey:
+    """One workload, by name: what replaces it under the same name is governed alike."""
+
+    namespace: str
+    kind: WorkloadKind
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyView:
+    """A policy as it is known. `spec` None: it cannot be used, and `problem` says why."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    spec: PolicySpec | None
+    problem: str = ""
+    deleting: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Governed:
+    """`by`: the one policy of each workload. `contested`: workloads that several match -> those policies' names."""
+
+    by: Mapping[WorkloadKey, PolicyView] = field(default_factory=dict)
+    contested: Mapping[WorkloadKey, tuple[str, ...]] = field(default_factory=dict)
+
+
+def fits(selector: Selector, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector selects; an empty one selects nothing."""
+    if not selector.match_labels and not selector.match_expressions:
+        return False
+    if any(labels.get(key) != value for key, value in selector.match_labels.items()):
+        return False
+    for one in selector.match_expressions:
+        there, value = one.key in labels, labels.get(one.key, "")
+        if one.operator == "In" and (not there or value not in one.values):
+            return False
+        if one.operator == "NotIn" and there and value in one.values:
+            return False
+        if one.operator == "Exists" and not there:
+            return False
+        if one.operator == "DoesNotExist" and there:
+            return False
+    return True
+
+
+def govern(policies: Iterable[PolicyView], workloads: Mapping[WorkloadKey, Mapping[str, str]]) -> Governed:
+    """`workloads`: their labels. Policies that cannot be used contest nothing and govern nothing."""
+    usable: dict[str, list[PolicyView]] = {}
+    for policy in policies:
+        if policy.spec is not None and not policy.deleting:
+            usable.setdefault(policy.namespace, []).append(policy)
+    by: dict[WorkloadKey, PolicyView] = {}
+    contested: dict[WorkloadKey, tuple[str, ...]] = {}
+    for key, labels in workloads.items():
+        found = [one for one in usable.get(key.namespace, ()) if _selects(one, key, labels)]
+        if len(found) == 1:
+            by[key] = found[0]
+        elif found:
+            contested[key] = tuple(sorted(one.name for one in found))
+    return Governed(by, contested)
+
+
+def _selects(policy: PolicyView, key: WorkloadKey, labels: Mapping[str, str]) -> bool:
+    spec = policy.spec
+    return spec is not None and (not spec.kinds or key.kind in spec.kinds) and fits(spec.selector, labels)

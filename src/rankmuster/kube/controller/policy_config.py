@@ -1,0 +1,96 @@
+"""A policy as the incident engine's own settings, for one instance. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rankmuster.incident.config import IncidentConfig, InstanceConfig, RecoveryRow, Slow
+from rankmuster.incident.config_objections import objections
+from rankmuster.incident.config_read import APPROVABLE
+from rankmuster.incident.limits import Limits
+from rankmuster.kube.controller.settings import ControllerSettings
+from rankmuster.kube.crd.policy import PolicySpec
+
+MOST_SAID = 5
+
+
+class PolicyRefused(Exception):
+    """The policy cannot be used; the message says where it is wrong."""
+
+
+def read_policy(raw: object) -> PolicySpec:
+    """A policy's spec. Raises PolicyRefused: an API server lets through what a newer or older definition allowed."""
+    try:
+        spec = PolicySpec.model_validate(raw)
+    except ValidationError as error:
+        told = "; ".join(_told(one) for one in error.errors()[:MOST_SAID])
+        raise PolicyRefused(told) from error
+    wrong = [step.value for step in spec.approve if step not in APPROVABLE]
+    if wrong:
+        may = ", ".join(one.value for one in APPROVABLE)
+        raise PolicyRefused(f"spec.approve: {', '.join(wrong)} need no approval; those that may wait are {may}")
+    if not spec.selector.match_labels and not spec.selector.match_expressions:
+        raise PolicyRefused(
+            "spec.selector: it is empty, and an empty selector would take every workload of the namespace; "
+            "name the labels of those that are meant"
+        )
+    return spec
+
+
+def config_of(
+    spec: PolicySpec, settings: ControllerSettings, instance: str, nodes: Mapping[str, str]
+) -> IncidentConfig:
+    """The engine's settings for one instance. `nodes`: host and pod names -> node names. Raises PolicyRefused."""
+    allowed = () if settings.dry_run else tuple(one for one in spec.enable if one in settings.enable)
+    config = IncidentConfig(
+        folder=settings.folder / "incidents",
+        enable=allowed,
+        approve=spec.approve,
+        undecided=spec.undecided,
+        least_confidence=spec.least_confidence,
+        incident_profile=spec.incident_profile,
+        recovery=tuple(
+            RecoveryRow(
+                class_=row.fault,
+                subclass=row.subclass,
+                confidence=row.confidence,
+                progress=row.progress,
+                boundary=row.boundary,
+                reason=row.reason,
+            )
+            for row in spec.recovery
+        ),
+        budget=dict(spec.deadlines.steps),
+        total_seconds=spec.deadlines.total,
+        limits=limits_of(spec, settings.limits),
+        slow=Slow(percent=spec.slow_percent),
+        instances={instance: InstanceConfig(nodes=dict(nodes))},
+        hooks=settings.hooks,
+    )
+    wrong = objections(config)
+    if wrong:
+        raise PolicyRefused("; ".join(wrong[:MOST_SAID]))
+    return config
+
+
+def limits_of(spec: PolicySpec, limits: Limits) -> Limits:
+    """The fleet's, with the policy's own budgets per instance and node."""
+    own: dict[str, Any] = {key: value for key, value in spec.limits.model_dump().items() if value is not None}
+    return replace(limits, **own)
+
+
+def evidence_folder(settings: ControllerSettings) -> Path:
+    """Of all incidents: what uploads look for after a restart."""
+    return settings.folder / "incidents"
+
+
+def _told(one: Any) -> str:
+    place = ".".join(str(part) for part in one["loc"])
+    if one["type"] == "extra_forbidden":
+        return f"spec.{place}: this version knows no such field; was the policy written for a newer one?"
+    return f"spec.{place}: {str(one['msg']).replace('Input should', 'it should')}"
