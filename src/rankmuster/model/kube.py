@@ -97,7 +97,8 @@ class OwnerView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodView:
     """`gates`: readiness gates of its spec -> the condition's status, None where absent. `labels`: all of them;
-    `annotations`: those of workloads and ours. `disruption`: reason of its DisruptionTarget condition."""
+    `annotations`: those of workloads and ours. `disruption`: reason of its DisruptionTarget condition.
+    `unready_since`: from when not all of its containers are ready; None where they are, or where nothing says so."""
 
     namespace: str
     name: str
@@ -117,6 +118,7 @@ class PodView:
     gates: Mapping[str, bool | None] = field(default_factory=dict)
     disruption: str | None = None
     reason: str = ""
+    unready_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
