@@ -1,0 +1,548 @@
+"""The objects of the simulated cluster: the one truth, synchronous, thread-safe, without sockets.
+
+`Server` puts HTTP in front of it; the simulated controllers and kubelets work on it directly. What it hands out are
+copies; what `subscribe` and `rows` hand out is shared, and not to be changed. All raise ApiProblem.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from kube_sim import rules
+from kube_sim.apply import applied, bare
+from kube_sim.history import Change, History, Object, Place
+from kube_sim.kinds import BUILT_IN, KindInfo
+from kube_sim.managers import Manager, after_update, owners_of, rows
+from kube_sim.namespaces import keep_namespaces
+from kube_sim.patches import json_patched, merged, strategic
+from kube_sim.problems import ApiProblem, bad_request, exists_already, invalid, no_such_path, not_found
+from kube_sim.schema import checked
+from kube_sim.selectors import fields_fit, labels_fit
+from kube_sim.shapes import shape_of
+from kube_sim.values import copied, stamp
+
+Listener = Callable[[str, Object], None]
+PatchKind = Literal["merge", "json", "strategic", "apply"]
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class Store:
+    """`clock`: unix seconds, of all stamps. `uid`: of new objects."""
+
+    def __init__(self, clock: Callable[[], float] = time.time, uid: Callable[[], str] | None = None) -> None:
+        self.clock = clock
+        self._uid = uid or (lambda: str(uuid.uuid4()))
+        self._random = random.Random(0)
+        self._lock = threading.RLock()
+        self._kinds: dict[str, KindInfo] = {}
+        self._tables: dict[str, dict[tuple[str, str], Object]] = {}
+        self._listeners: list[tuple[str | None, Callable[[Change], None]]] = []
+        self._untold: deque[Change] = deque()
+        self._telling = False
+        self._local = threading.local()
+        self.history = History()
+        self.resource_version = 1
+        for info in BUILT_IN:
+            self.know(info)
+        for name in ("default", "kube-system"):
+            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        keep_namespaces(self)
+
+    # what kinds there are
+
+    def know(self, info: KindInfo) -> None:
+        with self._lock:
+            self._kinds[info.key] = info
+            self._tables.setdefault(info.key, {})
+
+    def define(
+        self,
+        group: str,
+        version: str,
+        plural: str,
+        kind: str,
+        namespaced: bool = True,
+        status: bool = False,
+        schema: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Another resource, as a CustomResourceDefinition makes one. Kubernetes' own are there already, and
+        LeaderWorkerSets and JobSets."""
+        schemas = {version: schema} if schema else {}
+        self.know(KindInfo(group, version, plural, kind, namespaced, status, True, True, schemas=schemas))
+
+    def forget(self, key: str) -> None:
+        """The resource and all its objects are gone."""
+        with self._change():
+            for place in [Place(key, *one) for one in self._tables[key]]:
+                self._drop(place)
+            del self._kinds[key], self._tables[key]
+
+    def kinds(self) -> list[KindInfo]:
+        with self._lock:
+            return list(self._kinds.values())
+
+    def kind(self, key: str) -> KindInfo:
+        """Of `pods`, `leaderworkersets.leaderworkerset.x-k8s.io`."""
+        info = self._kinds.get(key)
+        if info is None:
+            raise no_such_path()
+        return info
+
+    def kind_of(self, obj: Mapping[str, Any]) -> KindInfo:
+        """Of what an object says that it is."""
+        group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+        for info in self._kinds.values():
+            if (info.group, info.kind) == (group, obj.get("kind")) and version in info.versions:
+                return info
+        raise ApiProblem(
+            404, "NotFound", f'no matches for kind "{obj.get("kind")}" in version "{obj.get("apiVersion")}"'
+        )
+
+    # reading
+
+    def get(self, plural_key: str, namespace: str | None, name: str) -> Object:
+        with self._lock:
+            found: Object = copied(self.row(plural_key, namespace, name))
+            return found
+
+    def row(self, plural_key: str, namespace: str | None, name: str) -> Object:
+        """As `get`, but the stored object itself, which is not to be changed."""
+        info = self.kind(plural_key)
+        with self._lock:
+            found = self._tables[info.key].get(((namespace or "") if info.namespaced else "", name))
+        if found is None:
+            raise not_found(info.plural, info.group, name)
+        return found
+
+    def list(
+        self,
+        plural_key: str,
+        namespace: str | None = None,
+        labels: str | Mapping[str, str] | None = None,
+        fields: str | None = None,
+    ) -> list[Object]:
+        """In the order of namespace and name."""
+        return [copied(one) for one in self.rows(plural_key, namespace, labels, fields)]
+
+    def rows(
+        self,
+        plural_key: str,
+        namespace: str | None = None,
+        labels: str | Mapping[str, str] | None = None,
+        fields: str | None = None,
+        *,
+        at: int | None = None,
+    ) -> list[Object]:
+        """As `list`, but the stored objects themselves, which are not to be changed. `at`: as it was at that
+        resourceVersion; ApiProblem 410 where that is compacted away."""
+        info = self.kind(plural_key)
+        label_fits, field_fits = labels_fit(labels), fields_fit(fields, info.key)
+        with self._lock:
+            table = self._tables[info.key]
+            if at is not None and at < self.resource_version:
+                table = self._table_at(info.key, at)
+            found = [table[one] for one in sorted(table) if namespace is None or one[0] == namespace]
+        return [one for one in found if label_fits(one) and field_fits(one)]
+
+    def _table_at(self, key: str, version: int) -> dict[tuple[str, str], Object]:
+        if version < self.history.oldest:
+            message = (
+                "The provided continue parameter is too old to display a consistent list result. You can start a new "
+                "list without the continue parameter."
+            )
+            raise ApiProblem(410, "Expired", message)
+        table = dict(self._tables[key])
+        for change in self.history.undone(version):
+            if change.place.key != key:
+                continue
+            if change.before is None:
+                table.pop(change.place[1:], None)
+            else:
+                table[change.place[1:]] = change.before
+        return table
+
+    # writing
+
+    def create(
+        self,
+        obj: Mapping[str, Any],
+        *,
+        user: str = "test",
+        dry_run: bool = False,
+        manager: str | None = None,
+        keep_status: bool = True,
+        check: str = "Ignore",
+    ) -> Object:
+        """`manager`: whose the fields are (None: nobody's, until somebody applies). `keep_status`: over the network
+        the server drops it. `check`: fieldValidation (Ignore, Warn, Strict)."""
+        given = rules.parsed(obj)
+        with self._change(dry_run) as told:
+            info = self.kind_of(given)
+            if not keep_status:
+                rules.new_status(info, given)
+            rules.defaults(info, given)
+            given = self._checked(info, given, check)
+            metadata = given["metadata"]
+            name = metadata.get("name") or self._generated(info, metadata.get("generateName"))
+            rules.check_name(info, name)
+            namespace = (metadata.get("namespace") or "default") if info.namespaced else ""
+            place = Place(info.key, namespace, name)
+            if place[1:] in self._tables[info.key]:
+                raise exists_already(info.plural, info.group, name)
+            self._need_namespace(namespace, told)
+            rules.new_metadata(info, given, namespace, name, self._uid(), self.clock())
+            metadata.pop("managedFields", None)
+            if manager:
+                owner = Manager(manager, "Update", "", str(given["apiVersion"]))
+                shape = shape_of(info)
+                metadata["managedFields"] = rows(after_update(None, given, owner, shape, stamp(self.clock())))
+            return self._put(place, given, "ADDED", told)
+
+    def update(
+        self,
+        obj: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+        user: str = "test",
+        dry_run: bool = False,
+        manager: str | None = None,
+        check: str = "Ignore",
+    ) -> Object:
+        given = rules.parsed(obj)
+        with self._change(dry_run) as told:
+            info = self.kind_of(given)
+            place = self._place(info, given["metadata"].get("namespace"), given["metadata"].get("name") or "")
+            live = self.row(place.key, place.namespace, place.name)
+            rules.check_versions(info, live, given, put=True)
+            return self._write(info, place, live, given, subresource, manager or user, told, check)
+
+    def patch(
+        self,
+        plural_key: str,
+        namespace: str | None,
+        name: str,
+        body: Any,
+        *,
+        kind: PatchKind = "merge",
+        subresource: str | None = None,
+        manager: str | None = None,
+        force: bool = False,
+        user: str = "test",
+        dry_run: bool = False,
+        check: str = "Ignore",
+    ) -> Object:
+        """`kind` apply: `manager` is needed, and what is not there is created."""
+        with self._change(dry_run) as told:
+            info = self.kind(plural_key)
+            place = self._place(info, namespace, name)
+            if kind == "apply":
+                return self._apply(info, place, body, subresource, manager, force, told, check)
+            live = self.row(place.key, place.namespace, place.name)
+            if kind == "strategic" and info.custom:
+                raise ApiProblem(
+                    415,
+                    "UnsupportedMediaType",
+                    "the body of the request was in an unknown format - accepted media types include: "
+                    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+                )
+            if kind == "json":
+                made = json_patched(live, body)
+            elif not isinstance(body, Mapping):
+                raise bad_request(
+                    "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}"
+                )
+            else:
+                made = merged(live, body) if kind == "merge" else strategic(live, body, shape_of(info))
+            given = rules.parsed(made)
+            rules.check_versions(info, live, given, put=False)
+            return self._write(info, place, live, given, subresource, manager or user, told, check)
+
+    def _apply(
+        self,
+        info: KindInfo,
+        place: Place,
+        body: Any,
+        subresource: str | None,
+        manager: str | None,
+        force: bool,
+        told: list[Change],
+        check: str,
+    ) -> Object:
+        if not isinstance(body, Mapping) or not body.get("apiVersion") or not body.get("kind"):
+            raise bad_request("error decoding YAML: Object 'apiVersion' or 'kind' is missing")
+        if not manager:
+            raise invalid(
+                "PatchOptions",
+                "meta.k8s.io",
+                "",
+                [("fieldManager", "FieldValueRequired", "Required value: is required for apply patch")],
+            )
+        if (body.get("metadata") or {}).get("managedFields"):
+            raise bad_request("metadata.managedFields must be nil")
+        wanted = rules.parsed(body)
+        if wanted["metadata"].get("name", place.name) != place.name:
+            raise bad_request(
+                f"the name of the object ({wanted['metadata']['name']}) does not match the name on the URL "
+                f"({place.name})"
+            )
+        live = self._tables[info.key].get(place[1:])
+        wanted = self._checked(info, wanted, check, whole=False)
+        wanted["metadata"].pop("creationTimestamp", None)
+        if subresource == "status":
+            wanted = {key: one for key, one in wanted.items() if key in ("apiVersion", "kind", "metadata", "status")}
+            if info.custom:
+                kept = ("name", "namespace", "uid", "resourceVersion")
+                wanted["metadata"] = {key: one for key, one in wanted["metadata"].items() if key in kept}
+        elif info.status:
+            wanted.pop("status", None)
+        owner = Manager(manager, "Apply", subresource or "", str(body["apiVersion"]))
+        shape, now = shape_of(info), stamp(self.clock())
+        if live is None:
+            if subresource:
+                raise not_found(info.plural, info.group, place.name)
+            if wanted["metadata"].get("uid"):
+                uid = wanted["metadata"]["uid"]
+                message = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                raise ApiProblem(409, "Conflict", message)
+            made = applied(None, wanted, owner, shape, force=force, now=now)
+            fields = made["metadata"].pop("managedFields")
+            rules.new_status(info, made)
+            rules.defaults(info, made)
+            made = self._checked(info, made, "Ignore")
+            self._need_namespace(place.namespace, told)
+            rules.check_name(info, place.name)
+            rules.new_metadata(info, made, place.namespace, place.name, self._uid(), self.clock())
+            made["metadata"]["managedFields"] = fields
+            return self._put(place, made, "ADDED", told)
+        rules.check_versions(info, live, wanted, put=False)
+        made = applied(live, wanted, owner, shape, force=force, now=now)
+        fields = made["metadata"]["managedFields"]
+        made = self._checked(info, made, "Ignore")
+        after = rules.written(info, live, made, subresource)
+        after["metadata"]["managedFields"] = fields
+        return self._changed(info, place, live, after, told)
+
+    def _write(
+        self,
+        info: KindInfo,
+        place: Place,
+        live: Object,
+        given: Object,
+        subresource: str | None,
+        manager: str,
+        told: list[Change],
+        check: str,
+    ) -> Object:
+        given = self._checked(info, given, check)
+        after = rules.written(info, live, given, subresource)
+        after["metadata"].pop("managedFields", None)
+        if live["metadata"].get("managedFields") and given["metadata"].get("managedFields") != []:
+            if bare(live) == bare(after):
+                owners = owners_of(live)
+            else:
+                owner = Manager(manager, "Update", subresource or "", str(after["apiVersion"]))
+                owners = after_update(live, after, owner, shape_of(info), stamp(self.clock()))
+            after["metadata"]["managedFields"] = rows(owners)
+        return self._changed(info, place, live, after, told)
+
+    def _changed(self, info: KindInfo, place: Place, live: Object, after: Object, told: list[Change]) -> Object:
+        metadata = after["metadata"]
+        held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds") or _held(after)
+        if "deletionTimestamp" in metadata and not held:
+            return self._drop(place, after, told)
+        if live == after:
+            found: Object = copied(live)
+            return found
+        return self._put(place, after, "MODIFIED", told)
+
+    def delete(
+        self,
+        plural_key: str,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: str = "Background",
+        grace: int | None = None,
+        dry_run: bool = False,
+    ) -> Object:
+        """The object as it was left: with a deletionTimestamp where finalizers or a grace period hold it."""
+        with self._change(dry_run) as told:
+            info = self.kind(plural_key)
+            place = self._place(info, namespace, name)
+            live = self.row(place.key, place.namespace, place.name)
+            rules.check_preconditions(info, live, uid, resource_version)
+            metadata = live["metadata"]
+            finalizers = [
+                one for one in metadata.get("finalizers") or () if one not in ("foregroundDeletion", "orphan")
+            ]
+            if propagation in ("Foreground", "Orphan"):
+                finalizers.append("foregroundDeletion" if propagation == "Foreground" else "orphan")
+            elif "deletionTimestamp" in metadata:
+                finalizers = list(metadata.get("finalizers") or ())
+            seconds = rules.grace_of(info, live, grace)
+            if not finalizers and not seconds and not _held(live):
+                return self._drop(place, live, told)
+            after = rules.marked(live, self.clock(), seconds, finalizers)
+            if not finalizers:
+                after["metadata"].pop("finalizers", None)
+            if "deletionTimestamp" in metadata and after["metadata"] == {
+                **metadata,
+                "deletionTimestamp": after["metadata"]["deletionTimestamp"],
+            }:
+                found: Object = copied(live)
+                return found
+            if info.key == "namespaces":
+                after.setdefault("status", {})["phase"] = "Terminating"
+            return self._put(place, after, "MODIFIED", told)
+
+    # telling
+
+    def subscribe(self, plural_key: str | None, callback: Listener) -> Callable[[], None]:
+        """After each change, in order, `callback(type, object)`; never from within another callback. None: of all
+        resources. What it gives ends it."""
+        return self.follow(plural_key, lambda change: callback(change.kind, change.after))
+
+    def follow(self, plural_key: str | None, callback: Callable[[Change], None]) -> Callable[[], None]:
+        """As `subscribe`, with what was there before."""
+        entry = (plural_key, callback)
+        with self._lock:
+            self._listeners.append(entry)
+
+        def end() -> None:
+            with self._lock:
+                if entry in self._listeners:
+                    self._listeners.remove(entry)
+
+        return end
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Nothing changes meanwhile: to read several things as of one moment."""
+        with self._lock:
+            yield
+
+    def compact(self) -> None:
+        """Forgets every state before the present one: watches and pages that go on from one get 410."""
+        with self._lock:
+            self.history.compact(self.resource_version)
+
+    # inside
+
+    @contextmanager
+    def _change(self, dry_run: bool = False) -> Iterator[list[Change]]:
+        """What is done within is done as one, or not at all; listeners hear of it afterwards."""
+        told: list[Change] = []
+        with self._lock:
+            before = self.resource_version
+            try:
+                yield told
+            except BaseException:
+                self.resource_version = before
+                raise
+            if dry_run:
+                self.resource_version = before
+                return
+            for change in told:
+                self._store(change)
+        self._tell()
+
+    def _store(self, change: Change) -> None:
+        table = self._tables[change.place.key]
+        if change.kind == "DELETED":
+            table.pop(change.place[1:], None)
+        else:
+            table[change.place[1:]] = change.after
+        self.history.add(change)
+        self._untold.append(change)
+
+    def _tell(self) -> None:
+        with self._lock:
+            if self._telling:
+                return
+            self._telling = True
+        try:
+            while True:
+                with self._lock:
+                    if not self._untold:
+                        self._telling = False
+                        return
+                    change = self._untold.popleft()
+                    callbacks = [one for key, one in self._listeners if key in (None, change.place.key)]
+                for callback in callbacks:
+                    callback(change)
+        except BaseException:
+            with self._lock:
+                self._telling = False
+            raise
+
+    def _put(self, place: Place, obj: Object, kind: str, told: list[Change]) -> Object:
+        self.resource_version += 1
+        obj["metadata"]["resourceVersion"] = str(self.resource_version)
+        before = self._tables[place.key].get(place[1:])
+        told.append(Change(self.resource_version, kind, place, obj, before))
+        found: Object = copied(obj)
+        return found
+
+    def _drop(self, place: Place, obj: Object | None = None, told: list[Change] | None = None) -> Object:
+        before = self._tables[place.key][place[1:]]
+        self.resource_version += 1
+        last: Object = copied(obj or before)
+        last["metadata"]["resourceVersion"] = str(self.resource_version)
+        change = Change(self.resource_version, "DELETED", place, last, before)
+        if told is None:
+            self._store(change)
+        else:
+            told.append(change)
+        found: Object = copied(last)
+        return found
+
+    def _place(self, info: KindInfo, namespace: str | None, name: str) -> Place:
+        return Place(info.key, (namespace or "default") if info.namespaced else "", name)
+
+    def _generated(self, info: KindInfo, prefix: str | None) -> str:
+        if not prefix:
+            raise invalid(
+                info.kind,
+                info.group,
+                "",
+                [("metadata.name", "FieldValueRequired", "Required value: name or generateName is required")],
+            )
+        return prefix[:58] + "".join(self._random.choices(_LETTERS, k=5))
+
+    def _need_namespace(self, namespace: str, told: list[Change]) -> None:
+        """Makes it where it is not there: that is left to the network's side to refuse."""
+        info = self._kinds["namespaces"]
+        there = self._tables[info.key].get(("", namespace))
+        if namespace and there is None:
+            made = rules.parsed({"apiVersion": "v1", "kind": "Namespace"})
+            rules.defaults(info, made)
+            rules.new_metadata(info, made, "", namespace, self._uid(), self.clock())
+            self._put(Place(info.key, "", namespace), made, "ADDED", told)
+        elif there is not None and "deletionTimestamp" in there["metadata"]:
+            message = f"unable to create new content in namespace {namespace} because it is being terminated"
+            raise ApiProblem(403, "Forbidden", message)
+
+    def _checked(self, info: KindInfo, obj: Object, check: str, *, whole: bool = True) -> Object:
+        found = checked(info, obj, check, whole=whole)
+        if check == "Warn":
+            self._local.warnings = [*self.warnings(), *(f'unknown field "{one}"' for one in found.unknown)]
+        return found.obj
+
+    def warnings(self) -> list[str]:
+        """Of this thread's writes with `check` Warn since the last time it asked; they are gone then."""
+        found, self._local.warnings = getattr(self._local, "warnings", []), []
+        return found
+
+
+def _held(obj: Object) -> bool:
+    """A namespace that is not empty yet."""
+    return obj["kind"] == "Namespace" and bool((obj.get("spec") or {}).get("finalizers"))
