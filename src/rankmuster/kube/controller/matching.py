@@ -41,10 +41,12 @@ class PolicyView:
 
 @dataclass(frozen=True, slots=True)
 class Governed:
-    """`by`: the one policy of each workload. `contested`: workloads that several match -> those policies' names."""
+    """`by`: the one policy of each workload. `contested`: workloads that several match -> those policies' names.
+    `ambiguous`: policies that are meant for one workload and match several -> those workloads."""
 
     by: Mapping[WorkloadKey, PolicyView] = field(default_factory=dict)
     contested: Mapping[WorkloadKey, tuple[str, ...]] = field(default_factory=dict)
+    ambiguous: Mapping[tuple[str, str], tuple[WorkloadKey, ...]] = field(default_factory=dict)
 
 
 def fits(selector: Selector, labels: Mapping[str, str]) -> bool:
@@ -74,13 +76,19 @@ def govern(policies: Iterable[PolicyView], workloads: Mapping[WorkloadKey, Mappi
             usable.setdefault(policy.namespace, []).append(policy)
     by: dict[WorkloadKey, PolicyView] = {}
     contested: dict[WorkloadKey, tuple[str, ...]] = {}
+    taken: dict[tuple[str, str], list[WorkloadKey]] = {}
     for key, labels in workloads.items():
         found = [one for one in usable.get(key.namespace, ()) if _selects(one, key, labels)]
+        for one in found:
+            taken.setdefault(one.key, []).append(key)
         if len(found) == 1:
             by[key] = found[0]
         elif found:
             contested[key] = tuple(sorted(one.name for one in found))
-    return Governed(by, contested)
+    single = {one.key for some in usable.values() for one in some if one.spec is not None and not one.spec.several}
+    ambiguous = {name: tuple(keys) for name, keys in taken.items() if name in single and len(keys) > 1}
+    by = {key: policy for key, policy in by.items() if policy.key not in ambiguous}
+    return Governed(by, contested, ambiguous)
 
 
 def _selects(policy: PolicyView, key: WorkloadKey, labels: Mapping[str, str]) -> bool:

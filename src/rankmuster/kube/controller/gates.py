@@ -1,0 +1,69 @@
+"""Opens the readiness gate of pods that nobody has said anything about: new ones, of instances without an incident.
+
+A gate that is absent keeps a pod out of its Service for ever. One that stands at False was closed by a runbook, and is
+only opened again by one, or by people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from rankmuster.adapters.kube.api import Api, Conflict, KubeError, NotThere
+from rankmuster.adapters.kube.readiness_gate import open_gate
+from rankmuster.collect.deadline import Clock, Deadline
+from rankmuster.kube.controller.fleet import Known
+from rankmuster.kube.controller.settings import ControllerSettings
+from rankmuster.model.kube import GATE, PodView
+
+CALL_SECONDS = 5.0
+MOST_A_TURN = 50
+"""Pods of one turn: a fleet that is installed anew is opened within minutes, and the API server has others to serve."""
+
+
+class Gates:
+    """`busy()`: instances with an open incident."""
+
+    def __init__(
+        self,
+        api: Api,
+        settings: ControllerSettings,
+        busy: Callable[[], frozenset[str]],
+        *,
+        clock: Clock,
+        say: Callable[[str], None],
+    ) -> None:
+        self._api, self._settings, self._busy, self._clock, self._say = api, settings, busy, clock, say
+        self._done: dict[str, float] = {}
+        self._told: set[str] = set()
+
+    def turn(self, known: Iterable[Known]) -> int:
+        """How many were opened."""
+        if self._settings.dry_run or "traffic" not in self._settings.enable:
+            return 0
+        waiting = [(one, pod) for one in known if self._ours(one) for pod in one.view.pods if self._waits(pod)]
+        if not waiting:
+            return 0
+        busy, opened = self._busy(), 0
+        for one, pod in waiting[:MOST_A_TURN]:
+            if one.name in busy:
+                continue
+            self._done[pod.uid] = self._clock() + 30.0  # the watch tells of it within seconds
+            try:
+                opened += open_gate(self._api, pod, Deadline.after(CALL_SECONDS, self._clock))
+            except (NotThere, Conflict):
+                continue  # it is gone, or has changed: the watch tells
+            except KubeError as error:
+                if one.policy.name not in self._told:
+                    self._told.add(one.policy.name)
+                    self._say(f"the readiness gate of pod {pod.namespace}/{pod.name} could not be opened: {error}")
+        now = self._clock()
+        self._done = {uid: until for uid, until in self._done.items() if until > now}
+        return opened
+
+    def _ours(self, one: Known) -> bool:
+        spec = one.policy.spec
+        return spec is not None and spec.traffic.readiness_gate and "traffic" in spec.enable and not one.view.problem
+
+    def _waits(self, pod: PodView) -> bool:
+        absent = GATE in pod.gates and pod.gates[GATE] is None
+        return absent and not pod.deleting and self._done.get(pod.uid, 0.0) <= self._clock()

@@ -1,0 +1,223 @@
+"""Keeps the CommunicationIncidents as the journal says, and brings people's words from them into the journal.
+
+Best effort: what cannot be written now is written later, and no runbook waits for it. One write an incident in
+`PAUSE_SECONDS` at most, however fast it goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rankmuster.adapters.kube.api import INCIDENTS, Api, Conflict, KubeError, NotThere, Object
+from rankmuster.collect.deadline import Clock, Deadline
+from rankmuster.incident.journal import Journal
+from rankmuster.kube.controller.operator_words import words_of
+from rankmuster.kube.controller.project import name_of, resource, status_of
+from rankmuster.kube.controller.work_queue import WorkQueue
+from rankmuster.model.incident import Event
+from rankmuster.model.kube import DOMAIN, INSTANCE_LABEL
+from rankmuster.report.incident_account import Account, account
+from rankmuster.report.inert import plain
+from rankmuster.store.errors import HistoryError
+
+CALL_SECONDS = 10.0
+PAUSE_SECONDS = 2.0
+"""Between two writes of one incident: a rebuild makes 60 events in a minute, of which people want to see the newest."""
+
+OPEN_SECONDS = 10.0
+"""After which an open incident is looked at anyway: people's words may have been missed, others' events are in it."""
+
+POLICY_LABEL = f"{DOMAIN}/policy"
+
+
+class Projector:
+    """`place(instance)`: (namespace, workload, policy's name, pods as they were), None where it is not known any more.
+
+    `uploaded(incident)`: where a copy of its evidence went. `turn` is for one thread; the rest for any.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        journal: Journal,
+        place: Callable[[str], tuple[str, str, str, list[dict[str, Any]]] | None],
+        *,
+        clock: Clock,
+        unix_now: Callable[[], float],
+        say: Callable[[str], None],
+        uploaded: Callable[[str], str | None] = lambda _: None,
+    ) -> None:
+        self._api, self._journal, self._place = api, journal, place
+        self._clock, self._unix_now, self._say, self._uploaded = clock, unix_now, say, uploaded
+        self._lock = threading.Lock()
+        self._queue: WorkQueue[str] = WorkQueue(clock)
+        self._seen: dict[str, Object] = {}
+        self._written: dict[str, tuple[float, int, bool]] = {}
+        self._places: dict[str, tuple[str, str, str, list[dict[str, Any]]]] = {}
+        self._told: dict[str, str] = {}
+
+    def changed(self, incident: str) -> None:
+        """Something has happened in it."""
+        with self._lock:
+            last = self._written.get(incident, (float("-inf"), 0, False))[0]
+        self._queue.add(incident, max(last + PAUSE_SECONDS - self._clock(), 0.0))
+
+    def object(self, raw: Object, *, gone: bool = False) -> None:
+        """A CommunicationIncident as the watch told of it: somebody may have written into its spec."""
+        spec, metadata = raw.get("spec"), raw.get("metadata")
+        incident = spec.get("incident") if isinstance(spec, dict) else None
+        if not isinstance(incident, str) or not isinstance(metadata, dict):
+            return
+        with self._lock:
+            before = self._seen.get(incident)
+            if gone:
+                self._seen.pop(incident, None)
+                self._written.pop(incident, None)
+                return
+            self._seen[incident] = raw
+        if before is None or _generation(before) != _generation(raw):
+            self._queue.add(incident)
+
+    def opened(self, incidents: Iterable[str]) -> None:
+        """All that are open, after a start."""
+        for one in incidents:
+            self._queue.add(one)
+
+    def turn(self, wait: float = 0.0) -> bool:
+        """Does one that is due. Whether there was one."""
+        incident = self._queue.take(wait)
+        if incident is None:
+            return False
+        try:
+            done = self._bring(incident)
+        except (KubeError, HistoryError) as error:
+            pause = self._queue.failed(incident)
+            self._tell(incident, f"{plain(error, 300)}; again in {pause:.0f} s")
+            return True
+        self._tell(incident, "")
+        self._queue.done(incident, None if done else OPEN_SECONDS)
+        return True
+
+    def _bring(self, incident: str) -> bool:
+        """Whether it is closed, and all of it is written."""
+        try:
+            found = account(incident, self._journal.events(incident))
+        except KeyError:
+            return True  # forgotten by an operator
+        place = self._place_of(incident, found)
+        if place is None:
+            return True  # of an instance that no policy governs: nobody's resource
+        deadline = Deadline.after(CALL_SECONDS, self._clock)
+        raw = self._there(incident, found, place, deadline)
+        problem = self._words(incident, raw, found)
+        found = account(incident, self._journal.events(incident))
+        sequence = found.events[-1].sequence if found.events else 0
+        uploaded = self._uploaded(incident)
+        with self._lock:
+            _, before, copied = self._written.get(incident, (0.0, -1, False))
+        closed = found.closed is not None
+        if sequence != before or (uploaded is not None) != copied or problem:
+            status = raw.get("status")
+            made = status_of(
+                found,
+                now=self._unix_now(),
+                before=status if isinstance(status, dict) else {},
+                generation=_generation(raw),
+                uploaded=uploaded,
+            )
+            if problem:
+                made["conditions"].append(_refused(problem, self._unix_now()))
+            body = {
+                "apiVersion": INCIDENTS.api_version,
+                "kind": INCIDENTS.kind,
+                "metadata": {"name": name_of(incident), "namespace": place[0]},
+                "status": made,
+            }
+            written = self._api.apply(INCIDENTS, body, deadline, force=True, subresource="status")
+            with self._lock:
+                self._seen[incident] = written
+                self._written[incident] = (self._clock(), sequence, uploaded is not None)
+        if closed:
+            with self._lock:
+                self._places.pop(incident, None)
+        return closed
+
+    def _place_of(self, incident: str, found: Account) -> tuple[str, str, str, list[dict[str, Any]]] | None:
+        """Kept from the first look: by the second one the pods are others."""
+        with self._lock:
+            place = self._places.get(incident)
+        if place is not None:
+            return place
+        instance = found.opening.instance if found.opening is not None else ""
+        place = self._place(instance)
+        if place is not None:
+            with self._lock:
+                self._places[incident] = place
+        return place
+
+    def _there(
+        self, incident: str, found: Account, place: tuple[str, str, str, list[dict[str, Any]]], deadline: Deadline
+    ) -> Object:
+        with self._lock:
+            raw = self._seen.get(incident)
+        if raw is not None:
+            return raw
+        namespace, workload, policy, pods = place
+        try:
+            raw = self._api.get(INCIDENTS, name_of(incident), namespace, deadline)
+        except NotThere:
+            spec: dict[str, Any] = {"incident": incident, "policy": policy, "workload": workload, "pods": pods[:64]}
+            if found.opening is not None:
+                spec["instance"] = plain(found.opening.instance, 253)
+                if found.opening.incarnation:
+                    spec["incarnation"] = plain(found.opening.incarnation, 128)
+            labels = {POLICY_LABEL: policy[:63], INSTANCE_LABEL: _label(spec.get("instance", ""))}
+            try:
+                raw = self._api.create(INCIDENTS, resource(incident, namespace, spec, labels), namespace, deadline)
+            except Conflict:
+                raw = self._api.get(INCIDENTS, name_of(incident), namespace, deadline)
+        with self._lock:
+            self._seen[incident] = raw
+        return raw
+
+    def _words(self, incident: str, raw: Object, found: Account) -> str:
+        events, problem = words_of(raw.get("spec"), _generation(raw) or 0, found, self._unix_now())
+        for event in events:
+            problem = self._tell_journal(incident, event) or problem
+        return problem
+
+    def _tell_journal(self, incident: str, event: Event) -> str:
+        try:
+            self._journal.tell(incident, event)
+        except ValueError as error:
+            return plain(error, 300)
+        self._say(f"incident {incident}: {event.kind.value} by {plain(event.by, 100)}, as its resource says")
+        return ""
+
+    def _tell(self, incident: str, said: str) -> None:
+        """Once, until it is another one or none."""
+        kind = said.partition(";")[0]
+        if said and self._told.get(incident) != kind:
+            self._say(f"the resource of incident {incident} could not be written: {said}")
+        if said:
+            self._told[incident] = kind
+        else:
+            self._told.pop(incident, None)
+
+
+def _generation(raw: Object) -> int | None:
+    metadata = raw.get("metadata")
+    found = metadata.get("generation") if isinstance(metadata, dict) else None
+    return found if isinstance(found, int) else None
+
+
+def _refused(problem: str, now: float) -> dict[str, Any]:
+    from rankmuster.kube.controller.conditions import Wanted, conditions
+
+    return conditions([Wanted("WordTaken", False, "Refused", problem)], None, now)[0]
+
+
+def _label(name: str) -> str:
+    return name if len(name) <= 63 else name[-63:].lstrip("-._")
