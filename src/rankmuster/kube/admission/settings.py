@@ -30,10 +30,12 @@ class AdmissionSettings(Part):
     them, doubled with each further one up to `backoff_most_seconds`. `settle_seconds`: for so long nothing about a node
     may have changed before it is tested: labels come one after the other.
 
-    `ignore`: facts of a node whose change is none, as patterns of names. `pairs`: whether a node that passed alone is
-    measured with a known good one: `off`; `try`: where one is idle within `pair_wait_seconds`; `require`: it is waited
-    for, as long as there is any. `pair_floor`: GB/s that two of your nodes reach. `good`: nodes to pair with before
-    others.
+    `ignore`: facts of a node whose change is none, as patterns of names. `image_counts`: whether another image of the
+    Job is a change, after which the fleet is tested again.
+
+    `pairs`: whether a node that passed alone is measured with a known good one: `off`; `try`: where one is idle within
+    `pair_wait_seconds`; `require`: it is waited for, as long as there is any. `pair_floor`: GB/s that two of your nodes
+    reach. `good`: nodes to pair with before others. `keep`: outdated NodeAdmissions of a node.
     """
 
     nodes: str = ""
@@ -48,6 +50,7 @@ class AdmissionSettings(Part):
     backoff_most_seconds: Seconds = 3_600.0
     settle_seconds: Annotated[float, Check(ge=0, le=86_400)] = 60.0
     ignore: tuple[str, ...] = ("kubeletVersion",)
+    image_counts: bool = False
     pairs: Literal["off", "try", "require"] = "off"
     pair_floor: Annotated[float, Check(gt=0, le=100_000)] | None = None
     pair_wait_seconds: Seconds = 1_800.0

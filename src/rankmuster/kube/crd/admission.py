@@ -44,9 +44,19 @@ class AdmissionSpec(Shape):
     release: Release | None = None
 
 
+class Paired(Shape):
+    """One measurement with a known good node. `busbw`: GB/s, None where there is none, and `reason` says why."""
+
+    with_node: Annotated[str, Field(max_length=253)]
+    busbw: Annotated[float, Field(ge=0)] | None = None
+    reason: Annotated[str, Field(max_length=512)] = ""
+    rail: Annotated[int, Field(ge=0)] | None = None
+
+
 class AdmissionStatus(Shape):
-    """`class_`: hash of the fingerprint class that the Job saw. `decision`: of the record (`admit`, `refuse`,
-    `provisional`). `record`: its seal. `with_node`: the known good one of the pair. `conditions`: Tested, Admitted,
+    """`class_`: hash of the fingerprint class that the Job saw. `decision`: the record's own word (`pass`, `fail`,
+    `provisional`, `error`). `record`: its seal. `with_node`: the known good one of the pair that is measured now;
+    `pairs`: what was measured, `pair_attempts`: Jobs of pairs that were begun. `conditions`: Tested, Admitted,
     Tainted."""
 
     observed_generation: Annotated[int, Field(ge=0)] | None = None
@@ -62,4 +72,6 @@ class AdmissionStatus(Shape):
     decision: Annotated[str, Field(max_length=32)] | None = None
     reasons: Annotated[tuple[str, ...], Field(max_length=16)] = ()
     record: Annotated[str, Field(max_length=128)] | None = None
+    pair_attempts: Annotated[int, Field(ge=0)] = 0
+    pairs: Annotated[tuple[Paired, ...], Field(max_length=64)] = ()
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
