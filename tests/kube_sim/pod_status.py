@@ -121,7 +121,7 @@ def write(
 
 
 def conditions(current: Object, at: float) -> None:
-    """ContainersReady and Ready, of the containers' statuses and the readiness gates: an absent gate counts as False."""
+    """ContainersReady and Ready, of containers and readiness gates: an absent gate counts as False."""
     status = current["status"]
     if status.get("phase") in ("Succeeded", "Failed"):
         reason = "PodCompleted" if status["phase"] == "Succeeded" else "PodFailed"

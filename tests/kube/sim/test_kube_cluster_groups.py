@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from kube_sim.clock import VirtualClock
 from kube_sim.cluster import Cluster
 from kube_sim.objects import is_true, labels, name, uid
