@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import socket
+import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +46,46 @@ def bytes_of(data: bytes) -> Answer:
     return answer
 
 
+def silence(sock: socket.socket, _: bytes) -> None:
+    """Nothing, until the client goes."""
+    while sock.recv(65536):
+        pass
+
+
+def drips(head: bytes) -> Answer:
+    """A byte now and then, for ever: no single read ever waits long."""
+
+    def answer(sock: socket.socket, _: bytes) -> None:
+        sock.sendall(head)
+        while True:
+            sock.sendall(b" ")
+            time.sleep(0.02)
+
+    return answer
+
+
+def frame(channel: int, data: bytes, *, opcode: int = 2) -> bytes:
+    """One websocket frame of a server."""
+    load = bytes([channel]) + data if opcode in (1, 2) else data
+    size = bytes([len(load)]) if len(load) < 126 else b"\x7e" + struct.pack(">H", len(load))
+    return bytes([0x80 | opcode]) + size + load
+
+
+def upgrades(*frames: bytes, then: Answer | None = None) -> Answer:
+    """A websocket that says these frames, and `then` does what it likes (None: it closes)."""
+
+    def answer(sock: socket.socket, request: bytes) -> None:
+        key = next(x.split(b": ")[1] for x in request.split(b"\r\n") if x.lower().startswith(b"sec-websocket-key"))
+        accept = base64.b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+        head = b"HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " + accept
+        sock.sendall(head + b"\r\nSec-WebSocket-Protocol: v5.channel.k8s.io\r\n\r\n" + b"".join(frames))
+        if then is not None:
+            then(sock, request)
+        sock.shutdown(socket.SHUT_RDWR)
+
+    return answer
+
+
 class OddServer:
     """Answers the n-th request by the n-th of `script`, the last one for all that follow."""
 
@@ -64,20 +108,16 @@ class OddServer:
             threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 
     def _serve(self, sock: socket.socket) -> None:
-        try:
+        with suppress(OSError):
             while request := _request(sock):
                 self.requests.append(request)
                 self.script[min(len(self.requests), len(self.script)) - 1](sock, request)
-        except OSError:
-            pass
 
     def close(self) -> None:
         self.over.set()
         for one in (self._listener, *self._open):
-            try:
+            with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             one.close()
 
 

@@ -30,9 +30,6 @@ USER_AGENT = f"rankmuster/{__version__}"
 PAGE = 250
 """Objects of one page: a pod of a GPU workload has 10 to 40 KB."""
 
-MOST_BYTES = 64 << 20
-"""Of one answer; 250 objects of etcd's own limit of 1.5 MB would be 375 MB."""
-
 MOST_OBJECTS = 200_000
 MOST_RESTARTS = 3
 """Of a list whose pages have expired (410) while it was read."""
@@ -290,7 +287,7 @@ class Client:
         content: str = "application/json",
         subresource: str | None = None,
         again: bool = False,
-        most: int = MOST_BYTES,
+        most: int | None = None,
         tail: bool = False,
         whole: bool = False,
     ) -> Raw:
@@ -301,6 +298,7 @@ class Client:
         if query:
             path += "?" + urlencode(query)
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
+        most = self._pace.most_bytes if most is None else most
         seconds = self._pace.list_seconds if verb == "list" or tail else self._pace.attempt_seconds
         changes = method != "GET"
         renewed = False

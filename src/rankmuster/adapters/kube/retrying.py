@@ -1,4 +1,4 @@
-"""How often and after how long a call is made again, within its deadline."""
+"""How often and after how long a call is made again, within its deadline, and how much of an answer is read."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ ATTEMPT_SECONDS = 10.0
 LIST_SECONDS = 30.0
 """For one page of a list, which may be megabytes."""
 
+MOST_BYTES = 64 << 20
+"""Of one answer: a page of 250 pods of a GPU workload has up to 10 MB."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
@@ -33,6 +36,7 @@ class Pace:
     most: int = MOST_ATTEMPTS
     attempt_seconds: float = ATTEMPT_SECONDS
     list_seconds: float = LIST_SECONDS
+    most_bytes: int = MOST_BYTES
     jitter: Callable[[], float] = random.random
     sleep: Callable[[float], None] = time.sleep
     wall: Callable[[], float] = time.time

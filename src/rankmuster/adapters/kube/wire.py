@@ -7,7 +7,7 @@ the connection that is used, and names are resolved where it can be left behind 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,9 +37,19 @@ class Raw:
     cut: bool = False
 
 
-class _Attempt(threading.local):
-    deadline: Deadline | None = None
-    connection: Any = None
+@dataclass(slots=True)
+class _Attempt:
+    deadline: Deadline
+    sock: Any = None
+
+    def cut(self) -> None:
+        shut(self.sock)
+
+
+class _Now(threading.local):
+    """The attempt that this thread makes."""
+
+    attempt: _Attempt | None = None
 
 
 class Wire:
@@ -47,7 +57,7 @@ class Wire:
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
-        self._attempt = _Attempt()
+        self._now = _Now()
         self._lock = threading.Lock()
         self._pool: Any = None
         self._generation = 0
@@ -69,10 +79,8 @@ class Wire:
         if deadline.passed:
             raise Lost("there was no time left to ask", sent=False, late=True)
         pool = self._current()
-        attempt = self._attempt
-        attempt.deadline, attempt.connection = deadline, None
-        used = attempt.__dict__  # of this thread, for the timer's
-        timer = threading.Timer(max(deadline.remaining(), 0.001), lambda: _cut(used))
+        attempt = self._now.attempt = _Attempt(deadline)
+        timer = threading.Timer(max(deadline.remaining(), 0.001), attempt.cut)
         timer.daemon = True
         timer.start()
         url = str(self._credentials.configuration.host).rstrip("/") + path
@@ -109,7 +117,7 @@ class Wire:
             raise Lost(f"{what} ({_why(error)})", sent=True) from error
         finally:
             timer.cancel()
-            attempt.deadline = attempt.connection = None
+            self._now.attempt = attempt.sock = None
             if answer is not None and not done:
                 answer.close()
 
@@ -117,7 +125,7 @@ class Wire:
         with self._lock:
             if self._pool is None or self._generation != self._credentials.generation:
                 self._generation = self._credentials.generation
-                self._pool = _pool(self._credentials.configuration, self._attempt)
+                self._pool = _pool(self._credentials.configuration, self._now)
             return self._pool
 
     def close(self) -> None:
@@ -128,16 +136,10 @@ class Wire:
                 self._pool = None
 
 
-def _cut(used: Mapping[str, Any]) -> None:
-    connection = used.get("connection")
-    if connection is not None:
-        shut(getattr(connection, "sock", None))
-
-
 def _read(answer: Any, most: int, tail: bool) -> tuple[bytes, bool]:
     pieces: list[bytes] = []
     kept, cut = 0, False
-    while piece := answer.read(PIECE):
+    while piece := answer.read(min(PIECE, most + 1)):
         pieces.append(piece)
         kept += len(piece)
         if kept > most and not tail:
@@ -172,44 +174,48 @@ def _why(error: BaseException) -> str:
     return words(error)
 
 
-def _pool(configuration: Any, attempt: _Attempt) -> Any:
+def _pool(configuration: Any, now: _Now) -> Any:
     """The official client's pool (proxy, certificates, server name), with connections that can be cut."""
     import urllib3
     from kubernetes.client.rest import RESTClientObject  # type: ignore[import-untyped]
 
-    def remember(connection: Any) -> None:
-        attempt.connection = connection
-
     class Plain(urllib3.HTTPConnectionPool):
-        ConnectionCls = _cuttable(urllib3.connection.HTTPConnection, attempt, remember)
+        ConnectionCls = _cuttable(urllib3.connection.HTTPConnection, now)
 
     class Secure(urllib3.HTTPSConnectionPool):
-        ConnectionCls = _cuttable(urllib3.connection.HTTPSConnection, attempt, remember)
+        ConnectionCls = _cuttable(urllib3.connection.HTTPSConnection, now)
 
     manager = RESTClientObject(configuration).pool_manager
     manager.pool_classes_by_scheme = {"http": Plain, "https": Secure}
     return manager
 
 
-def _cuttable(base: Any, attempt: _Attempt, remember: Callable[[Any], None]) -> Any:
+def _cuttable(base: Any, now: _Now) -> Any:
+    # The socket is noted in each of its forms: an answer that ends with its connection takes it from the connection.
+    def note(sock: Any) -> None:
+        if now.attempt is not None:
+            now.attempt.sock = sock
+
     class Connection(base):  # type: ignore[misc]  # urllib3's, of either scheme
         def connect(self) -> None:
-            remember(self)
             super().connect()
+            note(self.sock)
 
         def request(self, *args: Any, **kwargs: Any) -> Any:
-            remember(self)
+            note(self.sock)
             return super().request(*args, **kwargs)
 
         def _new_conn(self) -> Any:
             import urllib3
 
+            assert now.attempt is not None
             try:
-                sock = connect(self._dns_host, self.port, attempt.deadline or Deadline.after(10.0))
+                sock = connect(self._dns_host, self.port, now.attempt.deadline)
             except NotConnected as error:
                 raise urllib3.exceptions.NewConnectionError(self, str(error)) from error
             for option in self.socket_options or ():
                 sock.setsockopt(*option)
+            note(sock)
             return sock
 
     return Connection
