@@ -53,6 +53,7 @@ class Fleet:
         self._lock = threading.RLock()
         self._changed = changed
         self._pods: dict[str, PodView] = {}
+        self._gone: set[str] = set()
         self._places: dict[str, WorkloadKey] = {}
         self._by_workload: dict[WorkloadKey, dict[str, PodView]] = defaultdict(dict)
         self._workloads: dict[WorkloadKey, WorkloadView] = {}
@@ -74,6 +75,8 @@ class Fleet:
                 self._by_workload[before].pop(view.uid, None)
                 self._dirty.add(before)
             self._pods.pop(view.uid, None)
+            if gone:
+                self._gone.add(view.uid)
             member = None if gone else member_of(view)
             if member is None:
                 return
@@ -111,17 +114,25 @@ class Fleet:
             else:
                 self._nodes[view.name] = view
 
-    def only_pods(self, views: Iterable[PodView]) -> int:
-        """A whole list: what is not in it is gone, whatever the watch has missed. How many were gone."""
+    def listing(self) -> frozenset[str]:
+        """Before a whole list of pods is read: those that are known now."""
         with self._lock:
-            there = {one.uid: one for one in views}
-            missed = [one for uid, one in self._pods.items() if uid not in there]
-            for one in missed:
-                self.pod(one, gone=True)
-            for one in there.values():
+            self._gone.clear()
+            return frozenset(self._pods)
+
+    def only_pods(self, views: Iterable[PodView], before: frozenset[str]) -> int:
+        """A whole list: what was known `before` it and is not in it is gone, whatever the watch has missed. What the
+        watch has told meanwhile stands. How many were gone."""
+        with self._lock:
+            listed = set()
+            for one in views:
+                listed.add(one.uid)
                 known = self._pods.get(one.uid)
-                if known is None or known.resource_version != one.resource_version:
+                if one.uid not in self._gone and (known is None or _newer(one, known)):
                     self.pod(one)
+            missed = [self._pods[uid] for uid in before - listed if uid in self._pods]
+            for gone in missed:
+                self.pod(gone, gone=True)
             return len(missed)
 
     def only_workloads(self, kind: str, views: Iterable[WorkloadView]) -> int:
@@ -255,3 +266,9 @@ class Fleet:
                 "policies": len(self._policies),
                 "instances": len(self._known),
             }
+
+
+def _newer(one: PodView, known: PodView) -> bool:
+    """Whether it may be: versions grow, and what is no number is believed."""
+    new, old = one.resource_version, known.resource_version
+    return int(new) > int(old) if new.isdecimal() and old.isdecimal() else new != old

@@ -47,7 +47,7 @@ class KubeFollower:
         found = []
         for known in self._fleet.instances():
             spec = known.policy.spec
-            if spec is None or spec.paused or known.view.problem or known.view.anchor is None:
+            if spec is None or spec.paused or known.policy.deleting or known.view.problem or known.view.anchor is None:
                 continue
             opening = self._by_group(known) or self._by_watch(known)
             if opening is not None:

@@ -24,7 +24,8 @@ class WorkloadKey:
 
 @dataclass(frozen=True, slots=True)
 class PolicyView:
-    """A policy as it is known. `spec` None: it cannot be used, and `problem` says why."""
+    """A policy as it is known. `spec` None: it cannot be used, and `problem` says why. `deleting_since`: unix seconds.
+    `held`: it has our finalizer, since an incident under it is open."""
 
     namespace: str
     name: str
@@ -32,7 +33,12 @@ class PolicyView:
     generation: int
     spec: PolicySpec | None
     problem: str = ""
-    deleting: bool = False
+    deleting_since: float | None = None
+    held: bool = False
+
+    @property
+    def deleting(self) -> bool:
+        return self.deleting_since is not None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -72,7 +78,7 @@ def govern(policies: Iterable[PolicyView], workloads: Mapping[WorkloadKey, Mappi
     """`workloads`: their labels. Policies that cannot be used contest nothing and govern nothing."""
     usable: dict[str, list[PolicyView]] = {}
     for policy in policies:
-        if policy.spec is not None and not policy.deleting:
+        if policy.spec is not None and (policy.held or not policy.deleting):
             usable.setdefault(policy.namespace, []).append(policy)
     by: dict[WorkloadKey, PolicyView] = {}
     contested: dict[WorkloadKey, tuple[str, ...]] = {}

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rankmuster.adapters.kube.api import POLICIES, Api, Kind, NotThere, Object
+from rankmuster.adapters.kube.fields import moment
 from rankmuster.adapters.kube.gateways import objections as gateway_objections
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.kube.controller.conditions import Wanted, conditions
+from rankmuster.kube.controller.finalizer import FINALIZER
 from rankmuster.kube.controller.fleet import Fleet, Known
 from rankmuster.kube.controller.matching import PolicyView
 from rankmuster.kube.controller.policy_config import PolicyRefused, config_of, read_policy
@@ -43,7 +45,8 @@ def policy_view(raw: Object) -> PolicyView | None:
         generation=generation if isinstance(generation, int) else 0,
         spec=spec,
         problem=problem,
-        deleting=bool(metadata.get("deletionTimestamp")),
+        deleting_since=moment(metadata, "deletionTimestamp"),
+        held=FINALIZER in (metadata.get("finalizers") or ()),
     )
 
 

@@ -77,8 +77,8 @@ class PolicySpec(Shape):
     """`selector`: of the workloads' own labels, in the policy's namespace. `kinds`: of workloads; empty: all known.
     `grouping`: what one instance is. `container`: the engine's; none: the first that asks for GPUs, else the first.
     `enable`: what may act. `approve`: steps before which an operator is waited for. `slow_percent`: of its traffic that
-    a slow instance keeps. `paused`: nothing is opened, what is open waits. `several`: it is meant for several workloads;
-    else one that matches more than one governs none of them."""
+    a slow instance keeps. `paused`: nothing is opened, what is open waits. `several`: it is meant for several
+    workloads; else one that matches more than one governs none of them."""
 
     selector: Selector
     several: bool = False
@@ -112,7 +112,8 @@ class Matched(Shape):
 
 
 class PolicyStatus(Shape):
-    """`instances`: at most 100 of them, those with a problem first. `conditions`: Accepted, Acting, Matched, Identified, Seen, Gated."""
+    """`instances`: at most 100 of them, those with a problem first. `conditions`: Accepted, Acting, Matched, Identified,
+    Seen, Gated."""
 
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     matched: int = 0
