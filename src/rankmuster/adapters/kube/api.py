@@ -7,7 +7,7 @@ is not. A conflict (409) is always the caller's: it has to read again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -115,6 +115,21 @@ class Api(Protocol):
         """All pages of it; `labels`, `fields`: selectors. `namespace` None: of all namespaces."""
         ...
 
+    def visit(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        deadline: Deadline,
+        each: Callable[[Object], object],
+        anew: Callable[[], object] = ...,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+    ) -> None:
+        """The same, one object after the other: of 8,000 pods only a page is held. `anew`: called before the first, and
+        again where all of it has to be read once more."""
+        ...
+
     def create(self, kind: Kind, body: Mapping[str, Any], namespace: str | None, deadline: Deadline) -> Object:
         """Not repeated where it is not known whether it was done (KubeError.maybe)."""
         ...
@@ -162,9 +177,16 @@ class Api(Protocol):
         ...
 
     def log(
-        self, name: str, namespace: str, deadline: Deadline, *, container: str | None = None, most_bytes: int = 4 << 20
+        self,
+        name: str,
+        namespace: str,
+        deadline: Deadline,
+        *,
+        container: str | None = None,
+        most_bytes: int = 4 << 20,
+        previous: bool = False,
     ) -> bytes:
-        """The end of a container's log."""
+        """The end of a container's log. `previous`: of the container before its last restart."""
         ...
 
     def execute(

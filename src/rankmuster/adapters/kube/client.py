@@ -85,22 +85,42 @@ class Client:
         labels: str | None = None,
         fields: str | None = None,
     ) -> tuple[Object, ...]:
+        """See Api."""
+        found: list[Object] = []
+        self.visit(kind, namespace, deadline, found.append, found.clear, labels=labels, fields=fields)
+        return tuple(found)
+
+    def visit(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        deadline: Deadline,
+        each: Callable[[Object], object],
+        anew: Callable[[], object] = lambda: None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+    ) -> None:
         """See Api. One that is so long that it expires while it is read is begun anew, MOST_RESTARTS times."""
         selectors = {"labelSelector": labels, "fieldSelector": fields}
         query = {key: value for key, value in selectors.items() if value}
+        words = self._words("list", kind, namespace, None)
         for left in reversed(range(MOST_RESTARTS)):
-            found: list[Object] = []
-            token = ""
+            seen, token = 0, ""
+            anew()
             try:
                 while True:
                     page = {**query, "limit": str(PAGE), **({"continue": token} if token else {})}
                     answer = self._object("GET", "list", kind, namespace, None, deadline, query=page, again=True)
-                    found += _items(answer, self._words("list", kind, namespace, None))
-                    token = _continue(answer)
+                    items = _items(answer, words)
+                    token, seen = _continue(answer), seen + len(items)
+                    for one in items:
+                        each(one)
                     if not token:
-                        return tuple(found)
-                    if len(found) > MOST_OBJECTS:
-                        raise KubeError(f"{self._words('list', kind, namespace, None)}: more than {MOST_OBJECTS}")
+                        return
+                    if seen > MOST_OBJECTS:
+                        raise KubeError(f"{words}: more than {MOST_OBJECTS}")
+                    del answer, items
             except NotThere as error:
                 if error.status != 410 or not left:
                     raise

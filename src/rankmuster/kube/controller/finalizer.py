@@ -22,6 +22,8 @@ FINALIZER = f"{DOMAIN}/incident"
 HOLD_SECONDS = 300.0
 """An aborted incident is closed within seconds; a controller that was away for a while gets its chance."""
 
+CALL_SECONDS = 10.0
+
 BY = "deletion of the policy"
 
 

@@ -80,6 +80,15 @@ class Projector:
         if before is None or _generation(before) != _generation(raw):
             self._queue.add(incident)
 
+    @property
+    def depth(self) -> int:
+        """Of incidents that are to be written."""
+        return len(self._queue)
+
+    @property
+    def deepest(self) -> int:
+        return self._queue.deepest
+
     def opened(self, incidents: Iterable[str]) -> None:
         """All that are open, after a start."""
         for one in incidents:
