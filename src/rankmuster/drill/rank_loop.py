@@ -27,7 +27,7 @@ def run(plan: JobPlan, rank: int, tally: Tally, folder: Path, *, absent: bool) -
     store = _store(plan, rank)
     servers = [_worker_server(store, rank)] if plan.debug_server else []
     if not nccl:
-        recorder_pipe.from_environment(os.environ, rank, _dump)
+        recorder_pipe.from_environment(os.environ, rank, gloo_dump)
         if absent:  # gloo connects all ranks when the group is made, NCCL in the first collective
             time.sleep(FOREVER)
     dist.init_process_group(
@@ -72,7 +72,7 @@ def _worker_server(store: Any, rank: int) -> object:
     return server
 
 
-def _dump() -> bytes:
+def gloo_dump() -> bytes:
     """gloo's recorder with Python stacks, as NCCL's pipe gives it."""
     dumped: bytes = torch._C._distributed_c10d._dump_fr_trace(True, True, False)
     return dumped

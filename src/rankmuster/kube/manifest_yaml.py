@@ -20,6 +20,14 @@ class _Plain(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    """What has lines keeps them: an expression of Prometheus is reviewed line by line."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Plain.add_representer(str, _text)
+
+
 def as_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
     """`objects` as documents of one text."""
     return "---\n".join(

@@ -56,6 +56,7 @@ CLUSTER: dict[Part, tuple[Rule, ...]] = {
         Rule("batch", ("jobs",), READ, "what makes pods, and the Jobs of admission"),
         Rule("apiextensions.k8s.io", ("customresourcedefinitions",), READ, "whether ours are of a newer version"),
         Rule(DOMAIN, ("communicationpolicies",), READ, "what people ask for"),
+        Rule(DOMAIN, ("communicationpolicies",), ("patch",), "the finalizer while an incident under it is open"),
         Rule(DOMAIN, ("communicationincidents", "nodeadmissions"), (*READ, *APPLY), "our own records"),
         Rule(
             DOMAIN,
