@@ -17,7 +17,7 @@ from rankmuster.cli.output import say, write_stdout
 from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, doing
 from rankmuster.cli.told_to_end import told_to_end
-from rankmuster.collect.wishes import LOG_BYTES, LOOK_SECONDS, AddressMode, DumpWish, RasRisk, Wishes
+from rankmuster.collect.wishes import LOG_BYTES, LOOK_SECONDS, AddressMode, DumpWish, Part, RasRisk, Wishes
 
 if TYPE_CHECKING:
     from rankmuster.collect.save import Saved
@@ -102,6 +102,22 @@ def collect(
         Path | None,
         typer.Option("--run-folder", metavar="FOLDER", help="Where `rankmuster run` keeps its records (its --folder)."),
     ] = None,
+    part: Annotated[
+        Part,
+        typer.Option(
+            "--part", help="pod: what its ranks say and leave; node: what the node says of them, asking no rank; or all."
+        ),
+    ] = Part.ALL,
+    as_instance: Annotated[
+        str, typer.Option("--as-instance", metavar="NAME", help="What the bundle calls the instance.")
+    ] = "",
+    as_incarnation: Annotated[
+        str,
+        typer.Option("--as-incarnation", metavar="ID", help="Which start of it this is, as all its nodes know it."),
+    ] = "",
+    as_host: Annotated[
+        str, typer.Option("--as-host", metavar="NAME", help="What the bundle calls this host: a pod's own name for it.")
+    ] = "",
     addresses: Annotated[
         AddressMode,
         typer.Option("--addresses", help="foreign: public ones get a pseudonym; all: every one; keep: none."),
@@ -134,7 +150,7 @@ def collect(
     with doing("loading the program"):
         load_numpy()
         from rankmuster.adapters.supervisor_wire import default_run_folder
-        from rankmuster.collect.save import Refused, Request, save
+        from rankmuster.collect.save import Called, Refused, Request, save
 
     wishes = Wishes(
         ras_risk=ras_risk,
@@ -146,9 +162,13 @@ def collect(
         metrics_url=metrics_url,
         addresses=addresses,
         left=tuple(str(path.absolute()) for path in left or ()),
+        part=part,
     )
     folder = run_folder if run_folder is not None else default_run_folder()
-    request = Request(output, deadline, tuple(pid or ()), instance, wishes, _seconds_since_start(), folder.absolute())
+    called = Called(as_instance or None, as_incarnation or None, as_host or None)
+    request = Request(
+        output, deadline, tuple(pid or ()), instance, wishes, _seconds_since_start(), folder.absolute(), called
+    )
     _step_back()
     hurry = threading.Event()
     # a pod that ends must not lose what was taken: it finishes with what there is

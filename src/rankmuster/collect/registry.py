@@ -18,10 +18,21 @@ from rankmuster.collect.pool import Task
 from rankmuster.collect.ras.collector import RasCollector
 from rankmuster.collect.sink import Store
 from rankmuster.collect.stacks import Stacks
+from rankmuster.collect.wishes import Part
+
+OF_NODE = ("hardware", "network", "kernel", "topology")
+"""Collectors of `Part.NODE`, by name: they see from outside what a pod cannot, and ask no rank."""
 
 
-def tasks(store: Store) -> tuple[Task, ...]:
+def tasks(store: Store, part: Part = Part.ALL) -> tuple[Task, ...]:
     """Processes and counters change by the moment; dump files are overwritten; logs stay a while."""
+    found = _all(store)
+    if part is Part.ALL:
+        return found
+    return tuple(task for task in found if (task.collector.name in OF_NODE) is (part is Part.NODE))
+
+
+def _all(store: Store) -> tuple[Task, ...]:
     return (
         Task(NodeFacts()),
         Task(Gpus(), until_end=True),

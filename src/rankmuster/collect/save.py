@@ -19,9 +19,10 @@ from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.collect.find.again import GONE, look_again
 from rankmuster.collect.find.endpoints import own_addresses
 from rankmuster.collect.find.facts import instance_facts
+from rankmuster.collect.find.naming import clean
 from rankmuster.collect.find.search import Request as Wanted
 from rankmuster.collect.logs.left_given import NAME as LEFT
-from rankmuster.collect.look_for import Ambiguous, look_for
+from rankmuster.collect.look_for import Ambiguous, Sought, look_for
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Ending, Report
 from rankmuster.collect.pool import Task, run
@@ -31,7 +32,7 @@ from rankmuster.collect.sink import Sink, SinkFull, Store
 from rankmuster.collect.strip.addresses import Addresses
 from rankmuster.collect.strip.text import Scrubber
 from rankmuster.collect.target import Target
-from rankmuster.collect.wishes import AddressMode, Wishes
+from rankmuster.collect.wishes import AddressMode, Part, Wishes
 from rankmuster.model.ranks_text import ranks_text
 
 CLOSE_SHARE = 0.06
@@ -51,11 +52,31 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """Who the instance is, where the caller knows better than this node can: its name, its incarnation (the same on all
+    nodes), and the host as its ranks name it. None: as it is found."""
+
+    instance: str | None = None
+    incarnation: str | None = None
+    host: str | None = None
+
+    def of(self, target: Target) -> Target:
+        """The target by these names."""
+        return replace(
+            target,
+            name=clean(self.instance) if self.instance else target.name,
+            incarnation=self.incarnation or target.incarnation,
+            host=self.host or target.host,
+            agreed=target.agreed or self.incarnation is not None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """`output`: the bundle to make. `deadline_seconds`: for all of it, of which `spent_seconds` went before the work
     began: a program starts slowly on a node whose processors are all busy. More than the whole deadline is no start:
     what became this program (a shell that slept, then `exec`) had run so long, and counts for nothing. `run_folder`:
-    where supervisors keep their records; None: nobody is asked."""
+    where supervisors keep their records; None: nobody is asked. `called`: whose evidence the bundle says it is."""
 
     output: Path
     deadline_seconds: float
@@ -64,6 +85,7 @@ class Request:
     wishes: Wishes = field(default_factory=Wishes)
     spent_seconds: float = 0.0
     run_folder: Path | None = None
+    called: Called = field(default_factory=Called)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +108,12 @@ def save(
     *,
     hurry: Callable[[], bool] = lambda: False,
     machine: Machine | None = None,
-    tasks: Callable[[Store], tuple[Task, ...]] = all_tasks,
+    tasks: Callable[[Store], tuple[Task, ...]] | None = None,
     now: Callable[[], float] = time.time,
     clock: Clock = time.monotonic,
+    seek: Callable[..., Sought] = look_for,
 ) -> Saved:
-    """Takes everything by the deadline and closes the bundle.
+    """Takes everything by the deadline and closes the bundle. `seek`: finds the instance, with `look_for`'s arguments.
 
     Raises Refused before anything is begun: the output exists or cannot be made, or several instances run here and none
     is named.
@@ -105,14 +128,14 @@ def save(
         raise Refused(str(error)) from error
     try:
         wanted = Wanted(request.pids, request.instance)
-        sought = look_for(machine, wanted, now=started, deadline=deadline, run_folder=request.run_folder)
+        sought = seek(machine, wanted, now=started, deadline=deadline, run_folder=request.run_folder)
     except Ambiguous as error:
         staging.abandon()
         raise Refused(str(error)) from error
     except BaseException:
         staging.abandon()
         raise
-    target = sought.target
+    target = request.called.of(sought.target) if sought.target is not None else None
     store = _store(staging, machine, target, request.wishes.addresses)
     closing = max(CLOSE_SECONDS, CLOSE_SHARE * request.deadline_seconds)
     working = Deadline(max(deadline.before(closing).at, clock() + LEAST_SECONDS / 2), clock)
@@ -123,7 +146,8 @@ def save(
     notes = list(sought.notes)
     if target is not None:
         _put_instance(own, target, now())
-    reports = run(tasks(store), scene, store, working, hurry)
+    chosen = tasks(store) if tasks is not None else all_tasks(store, request.wishes.part)
+    reports = run(chosen, scene, store, working, hurry)
     if target is not None:
         again = look_again(machine, target)
         if again.ended:
@@ -140,7 +164,7 @@ def save(
     if not useful:
         staging.abandon()
         return Saved(None, target, False, reports, (*notes, "nothing could be saved"), seconds)
-    headline = _headline(sought.target, machine, request, reports, notes)
+    headline = _headline(target, machine, request, reports, notes)
     around = Circumstances(
         __version__,
         machine.hostname,

@@ -102,6 +102,7 @@ class Target:
     `metrics_urls`: where the engine's metrics page may be asked for, likeliest first.
     `log_folders`: folders with logs that belong to the instance (Ray's session folder, --log-dir).
     `found_by`: how it was found, one word a way: pid, environment, name, nvml, ray.
+    `agreed`: all nodes of the instance know this incarnation by the same words.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Target:
     log_folders: tuple[Path, ...] = ()
     found_by: tuple[str, ...] = ()
     ended: Ended | None = None
+    agreed: bool = False
 
     @property
     def gone(self) -> tuple[ProcessOfInstance, ...]:

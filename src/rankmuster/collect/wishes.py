@@ -32,6 +32,15 @@ class AddressMode(str, Enum):
     ALL = "all"
 
 
+class Part(str, Enum):
+    """What one collection takes, where two share the work. POD: what the ranks say and leave (RAS, dumps, logs, pages,
+    states of processes). NODE: what the node says of them (GPUs, network, kernel, topology), and nobody is asked."""
+
+    ALL = "all"
+    POD = "pod"
+    NODE = "node"
+
+
 LOOK_SECONDS = 3.0
 """Between two looks: GPU utilisation is itself a mean over up to a second, and three of them fit into a deadline."""
 
@@ -54,7 +63,7 @@ class Wishes:
     `look_seconds`: time between two looks at counters and pages. `ras_gap_seconds`: time between two RAS polls.
     `stop_confirmed`: the caller knows already that the instance has stopped (the watcher, a person).
     `max_log_bytes`: of each log, at most its last so many bytes. `left`: logs of processes that have ended, files or
-    folders on this host.
+    folders on this host. `part`: what is taken.
     """
 
     ras_risk: RasRisk = RasRisk.AFTER_STOP_CONFIRMED
@@ -68,3 +77,4 @@ class Wishes:
     metrics_url: str | None = None
     addresses: AddressMode = AddressMode.FOREIGN
     left: tuple[str, ...] = ()
+    part: Part = Part.ALL

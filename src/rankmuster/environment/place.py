@@ -24,16 +24,20 @@ class Place:
     """The folder of one incarnation. `incarnation` None: every start of the instance writes to the same names.
 
     `variable`: the incarnation's part is a reference to a variable (`$(NAME)`), written as it is.
+    `own`: the folder is nobody else's (a volume of one pod), so that neither name need be in its paths.
     """
 
     folder: str
     instance: str
     incarnation: str | None
     variable: bool = False
+    own: bool = False
 
     @property
     def own_folder(self) -> str:
         """Without a slash at its end."""
+        if self.own:
+            return self.folder.rstrip("/")
         parts = [self.folder.rstrip("/"), safe_part(self.instance)]
         if self.incarnation is not None:
             parts.append(self.incarnation if self.variable else safe_part(self.incarnation))

@@ -59,7 +59,7 @@ def make_profile(request: Request) -> Profile:
         draft.set("POD_UID", request.place.incarnation or "", "every start of the pod has a folder of its own")
     elif request.place.incarnation is not None:
         draft.set("RANKMUSTER_INCARNATION", request.place.incarnation, "which start of it this is")
-    else:
+    elif not request.place.own:
         draft.warnings.append(
             "no --incarnation was given: a restart overwrites the dumps of the start before it, which are then gone; "
             "give a start time, a job id or a pod's UID"

@@ -26,7 +26,7 @@ def instance_facts(target: Target, now: float, environment: Mapping[str, str] | 
         if process.rank is not None:
             ranked.setdefault(process.rank, process)
     whole = target.world_size is None or len(ranked) >= target.world_size
-    shared = whole or target.setting(INCARNATION) is not None
+    shared = whole or target.agreed or target.setting(INCARNATION) is not None
     named = set(map(id, ranked.values()))
     others = [process for process in (*target.processes, *target.gone) if id(process) not in named]
     return {
