@@ -1,4 +1,5 @@
-"""Sidecars and agents that are asked: what comes is whole and what was promised, or it is said who gave what instead."""
+"""Sidecars and agents that are asked: what comes is whole and what was promised, or it is said who gave what
+instead."""
 
 from __future__ import annotations
 
