@@ -98,7 +98,9 @@ class OwnerView:
 class PodView:
     """`gates`: readiness gates of its spec -> the condition's status, None where absent. `labels`: all of them;
     `annotations`: those of workloads and ours. `disruption`: reason of its DisruptionTarget condition.
-    `unready_since`: from when not all of its containers are ready; None where they are, or where nothing says so."""
+    `unready_since`: from when not all of its containers are ready; None where they are, or where nothing says so.
+    `hostname`: as evidence from inside names it (a Job's pods have another one than their names). `grace`: seconds from
+    SIGTERM to SIGKILL."""
 
     namespace: str
     name: str
@@ -119,6 +121,8 @@ class PodView:
     disruption: str | None = None
     reason: str = ""
     unready_since: float | None = None
+    hostname: str = ""
+    grace: int = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ def _sorted_out(pods: Iterable[PodView], workloads: Sequence[WorkloadView]) -> d
         if member is None:
             continue
         workload = by_name.get((member.kind, pod.namespace, member.workload))
-        if workload is not None and member.workload_uid in (None, workload.uid):
+        if workload is not None and (not workload.uid or member.workload_uid in (None, workload.uid)):
             found[workload.uid].append(member)
     return found
 

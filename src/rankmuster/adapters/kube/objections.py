@@ -28,6 +28,8 @@ def objections(
 
 
 def _of_workload(workload: WorkloadView, index: str | None, members: Sequence[Member], size: int) -> Iterable[str]:
+    if not workload.uid:
+        yield f"{workload.words} is not there: nothing would make its pods again"
     if workload.deleting:
         yield f"{workload.words} is being deleted by its own controller"
     if workload.ended:
@@ -35,9 +37,9 @@ def _of_workload(workload: WorkloadView, index: str | None, members: Sequence[Me
     if workload.suspended:
         yield f"{workload.words} is suspended: its controller makes no pods until it is resumed"
     grouped = workload.kind is WorkloadKind.LEADER_WORKER_SET and members and members[0].group == index
-    if grouped and index is not None and int(index) >= workload.replicas:
+    if grouped and workload.uid and index is not None and int(index) >= workload.replicas:
         yield f"group {index} is beyond the {workload.replicas} replicas of {workload.words}: it goes away by itself"
-    if size == 0:
+    if size == 0 and workload.uid:
         yield f"{workload.words} is scaled to no pods"
 
 

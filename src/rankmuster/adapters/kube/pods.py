@@ -25,6 +25,12 @@ ENDED_PHASES = ("Succeeded", "Failed")
 GPU_RESOURCES = "nvidia.com/"
 """Of the device plugin: gpu, gpu.shared and mig-* are all devices that ranks run on."""
 
+GRACE = 30
+"""Seconds, where a pod says nothing (Kubernetes' own default)."""
+
+MOST_HOST = 63
+"""Characters of a host name: the kubelet cuts a pod's name there."""
+
 ANNOTATIONS = (f"{DOMAIN}/", "leaderworkerset.sigs.k8s.io/", "jobset.sigs.k8s.io/", "batch.kubernetes.io/")
 """Prefixes of those that are kept."""
 
@@ -59,7 +65,15 @@ def pod_view(raw: Mapping[str, Any]) -> PodView:
         unready_since=moment(containers_ready, "lastTransitionTime")
         if text(containers_ready, "status") == "False"
         else None,
+        hostname=text(raw, "spec", "hostname") or name[:MOST_HOST].rstrip("-."),
+        grace=_grace(raw),
     )
+
+
+def _grace(raw: Mapping[str, Any]) -> int:
+    asked = whole(raw, "metadata", "deletionGracePeriodSeconds")
+    own = whole(raw, "spec", "terminationGracePeriodSeconds", default=GRACE)
+    return (own if asked is None else asked) or 0
 
 
 def ended(pod: PodView) -> bool:
