@@ -110,7 +110,8 @@ def check_versions(info: KindInfo, live: Object, given: Mapping[str, Any], *, pu
 
 
 def written(info: KindInfo, live: Object, given: Object, subresource: str | None) -> Object:
-    """What is to be stored: of `given` only what this way of writing may change."""
+    """What is to be stored: of `given` only what this way of writing may change. `subresource` "open": all but the
+    status, immutable fields too, for subresources with rules of their own."""
     if subresource == "status":
         after = copied(live)
         if "status" in given:

@@ -57,7 +57,26 @@ def checked(info: KindInfo, obj: Object, check: str, *, whole: bool = True) -> C
     if walk.causes:
         name = str((obj.get("metadata") or {}).get("name") or "")
         raise invalid(info.kind, info.group, name, walk.causes)
+    if whole and info.kind == "CustomResourceDefinition":
+        _check_definition(made)
     return Checked(made, walk.unknown)
+
+
+def _check_definition(obj: Object) -> None:
+    spec, name = obj["spec"], str(obj["metadata"].get("name"))
+    found = (
+        []
+        if name == f"{spec['names']['plural']}.{spec['group']}"
+        else [f'metadata.name: Invalid value: "{name}": must be spec.names.plural+"."+spec.group']
+    )
+    for place, one in enumerate(spec["versions"]):
+        at = f"spec.versions[{place}].schema.openAPIV3Schema"
+        schema = (one.get("schema") or {}).get("openAPIV3Schema")
+        found += structural_problems(schema, at) if schema else [f"{at}: Required value: schemas are required"]
+    if sum(1 for one in spec["versions"] if one.get("storage")) != 1:
+        found.append("spec.versions: Invalid value: must have exactly one version marked as storage version")
+    if found:
+        raise refused(found, name)
 
 
 def _types(shape: Shape) -> set[str]:
@@ -128,7 +147,7 @@ def _object(walk: _Walk, value: Object, shape: Shape, path: str, required: bool)
             continue  # null of a field is as if it were not there
         inside = walk.info.custom or key != "status"
         made[key] = _value(walk, one, below, at, required=(required or key == "spec") and inside)
-    if walk.info.custom and walk.whole:
+    if walk.info.custom and walk.whole and path.partition(".")[0] != "metadata":
         for key, one in properties.items():
             if key not in made and isinstance(one, Mapping) and one.get("default") is not None:
                 made[key] = copied(one["default"])

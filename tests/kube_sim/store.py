@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from kube_sim import rules
 from kube_sim.apply import applied, bare
+from kube_sim.definitions import keep_definitions
 from kube_sim.history import Change, History, Object, Place
 from kube_sim.kinds import BUILT_IN, KindInfo
 from kube_sim.managers import Manager, after_update, owners_of, rows
@@ -34,9 +35,11 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class Store:
-    """`clock`: unix seconds, of all stamps. `uid`: of new objects."""
+    """`clock`: unix seconds, of all stamps. `uid`: of new objects. `history`: changes that are kept for watches."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, uid: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.time, uid: Callable[[], str] | None = None, *, history: int = 20_000
+    ) -> None:
         self.clock = clock
         self._uid = uid or (lambda: str(uuid.uuid4()))
         self._random = random.Random(0)
@@ -47,13 +50,14 @@ class Store:
         self._untold: deque[Change] = deque()
         self._telling = False
         self._local = threading.local()
-        self.history = History()
+        self.history = History(history)
         self.resource_version = 1
         for info in BUILT_IN:
             self.know(info)
         for name in ("default", "kube-system"):
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         keep_namespaces(self)
+        keep_definitions(self)
 
     # what kinds there are
 
@@ -189,6 +193,7 @@ class Store:
                 rules.new_status(info, given)
             rules.defaults(info, given)
             given = self._checked(info, given, check)
+            given["apiVersion"] = info.api_version()
             metadata = given["metadata"]
             name = metadata.get("name") or self._generated(info, metadata.get("generateName"))
             rules.check_name(info, name)
@@ -319,12 +324,14 @@ class Store:
             self._need_namespace(place.namespace, told)
             rules.check_name(info, place.name)
             rules.new_metadata(info, made, place.namespace, place.name, self._uid(), self.clock())
+            made["apiVersion"] = info.api_version()
             made["metadata"]["managedFields"] = fields
             return self._put(place, made, "ADDED", told)
         rules.check_versions(info, live, wanted, put=False)
         made = applied(live, wanted, owner, shape, force=force, now=now)
         fields = made["metadata"]["managedFields"]
         made = self._checked(info, made, "Ignore")
+        made["apiVersion"] = info.api_version()
         after = rules.written(info, live, made, subresource)
         after["metadata"]["managedFields"] = fields
         return self._changed(info, place, live, after, told)
@@ -341,13 +348,16 @@ class Store:
         check: str,
     ) -> Object:
         given = self._checked(info, given, check)
+        given["apiVersion"] = info.api_version()
         after = rules.written(info, live, given, subresource)
         after["metadata"].pop("managedFields", None)
         if live["metadata"].get("managedFields") and given["metadata"].get("managedFields") != []:
             if bare(live) == bare(after):
                 owners = owners_of(live)
             else:
-                owner = Manager(manager, "Update", subresource or "", str(after["apiVersion"]))
+                owner = Manager(
+                    manager, "Update", "" if subresource == "open" else subresource or "", str(after["apiVersion"])
+                )
                 owners = after_update(live, after, owner, shape_of(info), stamp(self.clock()))
             after["metadata"]["managedFields"] = rows(owners)
         return self._changed(info, place, live, after, told)
