@@ -74,3 +74,8 @@ class JobShape(Part):
     pair_gpus: Annotated[int, Check(ge=1, le=1024)] = 1
     pair_port: Annotated[int, Check(ge=1024, le=65_000)] = 29_500
     rails: tuple[Annotated[str, Check(pattern=r"^[0-9]+=[^=]+$")], ...] = ()
+
+    @property
+    def pair_work_seconds(self) -> float:
+        """Of a pair's Job once its pods run: each waits for the other, then rail by rail is measured."""
+        return self.start_seconds + self.pair_seconds * max(len(self.rails), 1)

@@ -37,7 +37,7 @@ def pairing(
     if job is None or job.state is JobState.UNKNOWN:
         note = job.note if job is not None else "its Job was not looked at"
         return say.waits(admission, "Unseen", note, now)
-    objection = no_result(job, now, settings.job.start_seconds, settings.job.pair_seconds)
+    objection = no_result(job, now, settings.job.start_seconds, settings.job.pair_work_seconds)
     if objection is not None:
         return _unmeasured(admission, job, objection, now, settings)
     if job.state is not JobState.ENDED:
