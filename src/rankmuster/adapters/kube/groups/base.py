@@ -130,7 +130,8 @@ class PodGroup:
                         return answer
                     asked = True
                 continue
-            begun = self._begun(view, there, wish)
+            # what is left of the old one holds names that the new one needs: until then it is not whole
+            begun = self._begun(view, there, wish) if not left_over(view) else None
             if begun is not None:
                 return begun
         return self._not_begun(view, after, wish, problem)
@@ -230,7 +231,7 @@ class PodGroup:
         look = group_look(view, self._container)
         anchor = view.anchor
         if look.incarnation is None or look.incarnation == after or anchor is None or anchor.deleting:
-            note = f"its controller has begun no other one by the deadline: {look.note}"
+            note = f"its controller has begun no other one, as a whole, by the deadline: {look.note}"
             return Answer(ending=Ending.TIMED_OUT, note=note)
         waited = "come to a node" if wish.avoid else "started"
         note = f"{look.incarnation} has begun, but not all of its pods have {waited} by the deadline: {look.note}"
