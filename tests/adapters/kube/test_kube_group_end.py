@@ -85,13 +85,10 @@ def test_a_job_set_that_has_ended_is_left_as_it_is() -> None:
         place.cluster.run(30)
         group = place.group(JOB_SET)
         look = group.look(place.after(5))
-        assert look.state is GroupState.ENDED
-        if look.incarnation is not None:  # the pod of a failed Job is kept
-            assert look.ended_by_itself
-            assert look.exit_status == 1
-            refused = group.terminate(look.incarnation, "o", place.after(10))
-            assert refused.ending is Ending.REFUSED
-            assert "Failed" in refused.note
+        assert (look.state, look.ended_by_itself, look.exit_status) == (GroupState.ENDED, True, 1)
+        refused = group.terminate(look.incarnation, "o", place.after(10))
+        assert refused.ending is Ending.REFUSED
+        assert "Failed" in refused.note
         assert place.deleted() == []
 
 
