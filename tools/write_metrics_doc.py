@@ -12,7 +12,7 @@ import re
 
 import yaml
 
-from rankmuster.metrics import admission_drift, incident
+from rankmuster.metrics import admission_drift, incident, kube
 from rankmuster.metrics.declared import INSTANCE, Kind, Label, Metric
 from rankmuster.metrics.registry import FOLDED
 from rankmuster.watch.export.metrics import PARTS
@@ -55,6 +55,9 @@ watch itself go by:
     static_configs:
       - targets: ["node-1:9465"]
 ```
+
+`rankmuster kube controller` serves those of incidents and of the cluster (`listen` in its settings); the one that leads
+does, the others say that they do not.
 
 Admission and drift are commands that end. With `--metrics FILE` they write theirs for the textfile collector of
 node_exporter (`--collector.textfile.directory`), whole or not at all; the file's name has to end in `.prom`:
@@ -127,8 +130,8 @@ def page() -> str:
     every = rules()
     used = users(every)
     parts = [HEAD]
-    of_incidents = ("Incidents", incident.ALL)
-    for title, metrics in (*PARTS, of_incidents, *admission_drift.PARTS, ("The registry", (FOLDED,))):
+    of_incidents, of_cluster = ("Incidents", incident.ALL), ("The controller of a cluster", kube.ALL)
+    for title, metrics in (*PARTS, of_incidents, of_cluster, *admission_drift.PARTS, ("The registry", (FOLDED,))):
         parts.append(f"## {title}\n\n")
         parts += [metric(one, used.get(one.name, [])) for one in metrics]
     parts.append("## Alerts\n\n| alert | severity | for | says |\n|---|---|---|---|\n")

@@ -65,7 +65,7 @@ def _serve(settings: IncidentConfig, store: Journal) -> int:
 
     tools = {name: runners.tools_for(settings, name) for name in settings.instances}
     follower = runners.follower_of(settings, tools, store)
-    notices = Notices(settings.hooks, time.monotonic, _log)
+    notices = Notices(settings.hooks, time.monotonic, log_line)
     holder = runners.holder("serve")
     current: dict[str, str] = {}
     made = {}
@@ -83,10 +83,10 @@ def _serve(settings: IncidentConfig, store: Journal) -> int:
     acting = ", ".join(settings.enable) or "nothing: it only observes"
     with told_to_end(stop.set), _metrics(settings, store):
         for doubt in doubts(settings):
-            _log(f"as things are now, this would fail: {doubt}")
-        _log(f"serving {', '.join(sorted(made))}; journal {store.name}; acting: {acting}")
+            log_line(f"as things are now, this would fail: {doubt}")
+        log_line(f"serving {', '.join(sorted(made))}; journal {store.name}; acting: {acting}")
         with doing("serving incidents"):
-            Service(Served(made, follower, store, notices, current), holder, time.monotonic, _log).run(stop)
+            Service(Served(made, follower, store, notices, current), holder, time.monotonic, log_line).run(stop)
     return ExitStatus.HEALTHY
 
 
@@ -108,7 +108,7 @@ def _metrics(settings: IncidentConfig, store: Journal) -> Any:
     return served(settings.listen, store)
 
 
-def _log(text: str) -> None:
+def log_line(text: str) -> None:
     """A line with its time on standard output, and if nobody takes it, on standard error."""
     stamp = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     from rankmuster.report.inert import plain

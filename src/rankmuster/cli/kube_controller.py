@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,11 +40,9 @@ def controller(
     settings = _settings(config)
     if dry_run:
         settings = replace(settings, dry_run=True)
-    try:
-        import kopf  # noqa: F401
-        import kubernetes  # noqa: F401
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed: pip install 'rankmuster[kubernetes]'") from error
+    missing = [one for one in ("kopf", "kubernetes") if find_spec(one) is None]
+    if missing:
+        raise CommandError(f"{missing[0]} is not installed: pip install 'rankmuster[kubernetes]'")
     from rankmuster.cli.kube_serving import serve
 
     with doing("serving the cluster"):

@@ -17,6 +17,11 @@ from rankmuster.adapters.kube.workloads import WorkloadView
 from rankmuster.kube.controller.matching import Governed, PolicyView, WorkloadKey, govern
 from rankmuster.model.kube import InstanceView, NodeView, PodView
 
+MOST_LATELY = 64
+"""Pods of one workload that are remembered after their end: the last incarnation of a group of 32, and another one."""
+
+MOST_WORKLOADS_LATELY = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -54,6 +59,7 @@ class Fleet:
         self._changed = changed
         self._pods: dict[str, PodView] = {}
         self._gone: set[str] = set()
+        self._lately: dict[WorkloadKey, list[PodView]] = defaultdict(list)
         self._places: dict[str, WorkloadKey] = {}
         self._by_workload: dict[WorkloadKey, dict[str, PodView]] = defaultdict(dict)
         self._workloads: dict[WorkloadKey, WorkloadView] = {}
@@ -74,9 +80,11 @@ class Fleet:
             if before is not None:
                 self._by_workload[before].pop(view.uid, None)
                 self._dirty.add(before)
-            self._pods.pop(view.uid, None)
+            last = self._pods.pop(view.uid, None)
             if gone:
                 self._gone.add(view.uid)
+                if before is not None:
+                    self._remember(before, last or view)
             member = None if gone else member_of(view)
             if member is None:
                 return
@@ -85,6 +93,16 @@ class Fleet:
             self._places[view.uid] = key
             self._by_workload[key][view.uid] = view
             self._dirty.add(key)
+
+    def _remember(self, key: WorkloadKey, pod: PodView) -> None:
+        self._lately[key] = [*self._lately[key], pod][-MOST_LATELY:]
+        if len(self._lately) > MOST_WORKLOADS_LATELY:
+            del self._lately[next(iter(self._lately))]
+
+    def lately(self, key: WorkloadKey) -> tuple[PodView, ...]:
+        """Pods of a workload that are gone, as they were last, the newest last: what they left lies on their nodes."""
+        with self._lock:
+            return tuple(self._lately.get(key, ()))
 
     def workload(self, view: WorkloadView, *, gone: bool = False) -> None:
         key = workload_key(view)

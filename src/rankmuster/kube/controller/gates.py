@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from rankmuster.adapters.kube.api import Api, Conflict, KubeError, NotThere
-from rankmuster.adapters.kube.readiness_gate import open_gate
+from rankmuster.adapters.kube.gate_condition import open_gate
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.kube.controller.fleet import Known
 from rankmuster.kube.controller.settings import ControllerSettings
