@@ -5,15 +5,16 @@ The settings are annotations of the pod (below), or what a function of the test 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kube_sim import pod_status
 from kube_sim.controllers.base import Key
 from kube_sim.kubelet_base import Kubelet, grace_of, identity
 from kube_sim.objects import Object, annotations, deleting, finished, is_sidecar, uid
 from kube_sim.pod_status import ContainerState
+from kube_sim.problems import bad_request
 
 if TYPE_CHECKING:
     from kube_sim.cluster import Cluster
@@ -79,6 +80,8 @@ class VirtualKubelet(Kubelet):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self.behave: Callable[[Object], Times] = by_annotations
+        self.run: Callable[[Any], int] | None = None
+        """Of exec: is given `remote.Execution`, returns the exit status."""
         self._held: dict[Key, _Held] = {}
 
     def forget(self, key: Key) -> None:
@@ -198,9 +201,16 @@ class VirtualKubelet(Kubelet):
             one.ready = ready and one.running
         self._write((space, its_name), held)
 
-    def log(self, space: str, its_name: str, container: str | None = None) -> bytes:
-        held = self._held.get((space, its_name))
-        return held.times.log.encode() if held else b""
+    def log(self, wish: Any) -> Iterable[bytes]:
+        """As the API server asks: what `Times` says."""
+        held = self._held.get((wish.pod["metadata"]["namespace"], wish.pod["metadata"]["name"]))
+        return [held.times.log.encode()] if held and held.times.log else []
+
+    def execute(self, call: Any) -> int:
+        """As the API server asks; nothing runs here unless a test says what."""
+        if self.run is None:
+            raise bad_request("nothing runs in simulated containers")
+        return self.run(call)
 
     def _container_ended(
         self, key: Key, held: _Held, one: ContainerState, exit_code: int, reason: str, message: str
