@@ -13,6 +13,9 @@ FACTS = f"{DOMAIN}/watched-facts"
 SERVED = f"{DOMAIN}/served"
 """Annotation of a NodeAdmission: `true` where the node served before it changed."""
 
+TRUSTED = f"{DOMAIN}/trusted"
+"""Annotation of a NodeAdmission: `true` where its node is let in on first sight."""
+
 TAINTED_BY = f"{DOMAIN}/admission-by"
 """Annotation of a node whose admission taint is ours: JSON, which admission and when."""
 

@@ -17,7 +17,7 @@ OPEN = (Phase.PENDING, Phase.TESTING)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
     """One NodeAdmission. `created`: unix seconds. `facts`: what `watched` was made of, and what came to be known since.
-    `served`: the node served before this one was begun."""
+    `served`: the node served before this one was begun. `trusted`: it is let in without a test."""
 
     name: str
     uid: str
@@ -32,6 +32,7 @@ class Admission:
     release: Release | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     served: bool = False
+    trusted: bool = False
     status: AdmissionStatus = field(default_factory=AdmissionStatus)
 
     @property
@@ -64,6 +65,8 @@ class Look:
     `holders`: pods that hold GPUs of the node; None where nobody has looked. `good`: known good nodes that are idle,
     the best first; `any_good`: whether there is one of its kind at all, idle or not.
 
+    `passed`: of a trusted node, the seal and first reason of a stored record that passed.
+
     `superseded`: why a younger admission of the node stands in its place; empty where none does. `unsettled`: who works
     on the node now. `quiet_since`: from when nothing of the node has changed, unix seconds.
     """
@@ -77,6 +80,7 @@ class Look:
     good: tuple[str, ...] = ()
     any_good: bool = False
     superseded: str = ""
+    passed: tuple[str, str] | None = None
     unsettled: str = ""
     quiet_since: float = 0.0
     may_taint: Permit = Permit()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from rankmuster.kube.admission import say, step_job, step_pair
 from rankmuster.kube.admission.acts import Act, AskAgain, CreateJob, DeleteJob, LiftTaint, SetStatus, SetTaint
+from rankmuster.kube.admission.begin import TRUSTED, trusted_status
 from rankmuster.kube.admission.names import job_name
 from rankmuster.kube.admission.seen import Admission, Look, tainted
 from rankmuster.kube.admission.settings import AdmissionSettings
@@ -32,6 +33,9 @@ def step(
         return _released(admission, node, now)
     if status.phase is Phase.RELEASED or admission.again > status.again:
         return _anew(admission, now)
+    if admission.trusted and status.phase is Phase.PENDING and status.again == 0:
+        seal, why = look.passed or (None, TRUSTED)
+        return (SetStatus(trusted_status(admission.generation, why, now, seal)),)
     if admission.admitted:
         if tainted(node) and admission.said("Tainted") == "False":
             return (AskAgain(f"somebody has put the taint on {node.name} by hand"),)

@@ -1,0 +1,335 @@
+"""Admission of a cluster's nodes, turn by turn: what is known goes through the state machine, and what that asks for is
+done, a bounded part of it in each turn.
+
+Whoever owns the watches feeds it and calls `turn`. Nothing is kept that a restart would miss: all that a step rests on
+stands in the objects.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rankmuster.adapters.kube.api import ADMISSIONS, NODES, Api, KubeError, NotThere
+from rankmuster.adapters.kube.nodes import node_view, unsettled
+from rankmuster.adapters.kube.rewriting import Pause
+from rankmuster.collect.deadline import Clock, Deadline
+from rankmuster.kube.admission import say as words
+from rankmuster.kube.admission.acts import Act, CreateJob, SetStatus, SetTaint, told
+from rankmuster.kube.admission.begin import begin
+from rankmuster.kube.admission.fleet import Fleet, current
+from rankmuster.kube.admission.keep import Keeper
+from rankmuster.kube.admission.looking import Looking
+from rankmuster.kube.admission.memory import Memory
+from rankmuster.kube.admission.perform import Performer
+from rankmuster.kube.admission.seen import Admission, Look
+from rankmuster.kube.admission.settings import AdmissionSettings
+from rankmuster.kube.admission.step import step
+from rankmuster.kube.admission.watched import facts_of
+from rankmuster.kube.crd.admission import Phase
+from rankmuster.model.fingerprint import Fingerprint
+from rankmuster.model.kube import NodeView
+from rankmuster.model.unknown import Unknown
+from rankmuster.store.errors import HistoryError
+
+if TYPE_CHECKING:
+    from rankmuster.store.history import History
+
+CALL_SECONDS = 10.0
+"""For what one admission asks of the API server at a time."""
+
+LIST_SECONDS = 60.0
+MOST_BEGUN = 100
+"""NodeAdmissions that are created in one turn: at a first installation all nodes need one."""
+
+MOST_WRITES = 200
+"""Acts of one turn: what is over waits for the next one."""
+
+
+class AdmissionWork:
+    """`acting` False: NodeAdmissions say what would be done, and nothing else is written. `image`, `namespace`: of
+    Jobs, where the settings leave them open. `fingerprints`: what a node's agent has read, None where nothing is known;
+    it has to return at once. `clock`: monotonic; `unix_now`: of stamps. `say`: lines for the log.
+
+    `selects`: whether a node is admitted at all; whoever feeds only those leaves it out.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        settings: AdmissionSettings,
+        history: History | None,
+        clock: Clock,
+        unix_now: Callable[[], float],
+        fingerprints: Callable[[str], Fingerprint | None],
+        say: Callable[[str], None],
+        *,
+        acting: bool = False,
+        image: str = "registry.example/rankmuster",
+        namespace: str = "rankmuster",
+        relist_seconds: float = 600.0,
+        call_seconds: float = CALL_SECONDS,
+        pause: Pause = time.sleep,
+        selects: Callable[[NodeView], bool] = lambda _: True,
+    ) -> None:
+        self._api, self._settings, self._acting = api, settings, acting
+        self._clock, self._unix_now, self._fingerprints, self._say = clock, unix_now, fingerprints, say
+        self._relist_seconds, self._call_seconds, self._selects = relist_seconds, call_seconds, selects
+        self._image = settings.job.image or image
+        keeper = Keeper(history)
+        self._keeper = keeper
+        self._memory = Memory(unix_now, say)
+        self._performer = Performer(
+            api,
+            settings,
+            keeper,
+            image=image,
+            namespace=namespace,
+            wall=unix_now,
+            pause=pause,
+            seen=self._memory.raw,
+        )
+        self._looking = Looking(api, settings, keeper, self._performer.namespace)
+        self._turning = threading.Lock()
+        self._listed_at: float | None = None
+        self._last = ""
+
+    # -- what others tell
+
+    def node_changed(self, view: NodeView) -> None:
+        """A node as it is now, also where only its agent has told something new."""
+        if view.name not in self._settings.exclude and self._selects(view):
+            self._memory.node(view)
+
+    def node_gone(self, name: str) -> None:
+        """It is deleted."""
+        self._memory.node_gone(name)
+
+    def admission_changed(self, raw: Mapping[str, Any]) -> None:
+        """A NodeAdmission as it is now: by our own writes, or by a person's."""
+        self._memory.admission(raw)
+
+    def admission_gone(self, name: str) -> None:
+        """It is deleted."""
+        self._memory.admission_gone(name)
+
+    # -- a turn
+
+    def turn(self, seconds: float = 30.0) -> None:
+        """All that is due, as far as it gets in so many seconds. Raises nothing for expected trouble."""
+        with self._turning:
+            until = Deadline.after(seconds, self._clock)
+            if not self._listed(until):
+                return
+            self._begin(until)
+            self._go_on(until)
+
+    def _listed(self, until: Deadline) -> bool:
+        """All NodeAdmissions are known; listed again now and then, for what a watch has missed."""
+        now = self._clock()
+        if self._listed_at is not None and now - self._listed_at < self._relist_seconds:
+            return True
+        try:
+            found = self._api.list(ADMISSIONS, None, until.within(LIST_SECONDS))
+        except KubeError as error:
+            self._say(f"NodeAdmissions could not be listed: {error}")
+            return self._listed_at is not None
+        for raw in found:
+            self._memory.raw({"kind": ADMISSIONS.kind, **raw})
+        self._memory.only(frozenset(str((one.get("metadata") or {}).get("name")) for one in found))
+        self._listed_at = now
+        return True
+
+    def _begin(self, until: Deadline) -> None:
+        """NodeAdmissions of nodes that have none of themselves as they are."""
+        admissions = self._memory.admissions()
+        now_of = current(admissions)
+        first = min((one.created for one in admissions), default=None)
+        alone, nodes = self._memory.left_alone(), self._memory.nodes()
+        begun = 0
+        for name in self._memory.take_dirty(len(nodes) + 1):
+            node = nodes.get(name)
+            if node is None or name in alone:
+                continue
+            if begun >= MOST_BEGUN or until.passed:
+                self._memory.again(name)
+                continue
+            facts, known = self._facts(node), now_of.get(name)
+            one = begin(node, known, facts, self._settings, first=first, unsettled=unsettled(node))
+            try:
+                if one is not None:
+                    begun += 1
+                    self._performer.begin(one, until.within(self._call_seconds))
+                    self._say(f"node {name}: {one.trigger}")
+                elif known is not None and known.node_uid == node.uid and facts.keys() - known.facts.keys():
+                    begun += 1
+                    self._performer.remember(known, facts, until.within(self._call_seconds))
+            except KubeError as error:
+                self._say(f"node {name}: its NodeAdmission could not be written: {error}")
+                self._memory.again(name)
+
+    def _facts(self, node: NodeView) -> dict[str, str]:
+        image = self._image if self._settings.image_counts else None
+        return facts_of(node, self._fingerprints(node.name), self._settings.ignore, image)
+
+    def _go_on(self, until: Deadline) -> None:
+        nodes, admissions = self._memory.nodes(), self._memory.admissions()
+        now_of = current(admissions)
+        fleet = Fleet(nodes, now_of, self._settings, self._unix_now())
+        left = MOST_WRITES
+        for one in self._in_order(admissions):
+            if until.passed or left <= 0:
+                break
+            self._last = one.name
+            youngest = now_of.get(one.node)
+            replaced = "" if youngest is None or youngest.name == one.name else youngest.trigger or "it has changed"
+            left -= self._one(one, nodes.get(one.node), replaced, fleet, until)
+        else:
+            self._last = ""
+        self._forget(admissions, until)
+
+    def _in_order(self, admissions: tuple[Admission, ...]) -> list[Admission]:
+        """Jobs that run first; the others go on where the last turn ended."""
+        open_ = [one for one in admissions if one.phase is not Phase.OUTDATED]
+        running = [one for one in open_ if one.phase is Phase.TESTING]
+        rest = sorted((one for one in open_ if one.phase is not Phase.TESTING), key=lambda one: one.name)
+        later = [one for one in rest if one.name <= self._last]
+        return [*running, *(one for one in rest if one.name > self._last), *later]
+
+    def _one(self, one: Admission, node: NodeView | None, replaced: str, fleet: Fleet, until: Deadline) -> int:
+        """How many acts were begun."""
+        deadline = until.within(self._call_seconds)
+        try:
+            if node is None:
+                node = self._asked(one, deadline)
+            acts = self._acts(one, node, replaced, fleet, deadline)
+            if not self._acting:
+                acts = self._observed(one, acts)
+            if not acts:
+                return 0
+            if not self._still(one, acts, deadline):
+                return 1
+        except (KubeError, HistoryError) as error:
+            self._say(f"node {one.node}: {error}")
+            return 1
+        done = 0
+        for act in acts:
+            try:
+                done += 1
+                self._performer.do(act, one, node, deadline)
+            except (KubeError, HistoryError) as error:
+                self._say(f"node {one.node}: could not {told(act, one.node)}: {error}")
+                self._not_done(one, act, str(error), deadline)
+                return done
+            if isinstance(act, SetTaint):
+                fleet.tainted_one(one)
+            elif isinstance(act, CreateJob):
+                fleet.started_one()
+            self._tell(one, act)
+        return done
+
+    def _acts(
+        self, one: Admission, node: NodeView | None, replaced: str, fleet: Fleet, deadline: Deadline
+    ) -> tuple[Act, ...]:
+        now, status = self._unix_now(), one.status
+        if node is None or replaced or node.uid != one.node_uid:
+            return step(one, node, Look(superseded=replaced), now, self._settings)
+        look: dict[str, Any] = {
+            "unsettled": unsettled(node),
+            "quiet_since": max(one.created, self._memory.changed_at(one.node)),
+            "may_taint": fleet.may_taint(one),
+            "may_start": fleet.may_start(),
+            "holders": (),
+        }
+        if one.trusted and status.phase is Phase.PENDING:
+            look["passed"] = self._keeper.passed(one.node)
+        if status.phase is Phase.TESTING:
+            look |= self._seen_of(one, node, fleet, deadline)
+        acts = step(one, node, Look(**look), now, self._settings)
+        if any(isinstance(act, CreateJob) for act in acts):
+            look["holders"] = self._looking.holders(node.name, deadline)
+            acts = step(one, node, Look(**look), now, self._settings)
+        return acts
+
+    def _seen_of(self, one: Admission, node: NodeView, fleet: Fleet, deadline: Deadline) -> dict[str, Any]:
+        """Of one that is tested: its Jobs, and with whom it could be measured."""
+        status = one.status
+        if status.decision is None:
+            if status.job is None:
+                return {}
+            job, result, why = self._looking.alone(one, self._known_node(node.name), deadline)
+            return {"job": job, "result": result, "unjudged": why}
+        good = fleet.good(node)
+        used = {pair.with_node for pair in status.pairs}
+        found: dict[str, Any] = {"any_good": bool(good)}
+        if status.pair_job is None:
+            found["good"] = self._looking.idle(good, used, deadline)
+            return found
+        found["pair"], found["measured"] = self._looking.together(one, deadline)
+        found["good"] = good  # whether a second one could be asked at all
+        return found
+
+    def _known_node(self, name: str) -> str | None:
+        fingerprint = self._fingerprints(name)
+        value = None if fingerprint is None else fingerprint.node_hash
+        return None if value is None or isinstance(value, Unknown) else value
+
+    def _asked(self, one: Admission, deadline: Deadline) -> NodeView | None:
+        """A node that nobody has told of: gone only where the API server says so."""
+        try:
+            raw = self._api.get(NODES, one.node, None, deadline)
+        except NotThere:
+            return None
+        self._memory.raw({"kind": NODES.kind, **raw})
+        return node_view(raw)
+
+    def _still(self, one: Admission, acts: tuple[Act, ...], deadline: Deadline) -> bool:
+        """Whether the admission is as the step has seen it: a status alone is bound to that by itself."""
+        if all(isinstance(act, SetStatus) for act in acts):
+            return True
+        try:
+            self._memory.raw({"kind": ADMISSIONS.kind, **self._api.get(ADMISSIONS, one.name, None, deadline)})
+        except NotThere:
+            self._memory.admission_gone(one.name)
+            return False
+        return self._memory.one(one.name) == one
+
+    def _observed(self, one: Admission, acts: tuple[Act, ...]) -> tuple[Act, ...]:
+        would = tuple(told(act, one.node) for act in acts if not isinstance(act, SetStatus))
+        return acts if not would else words.observed(one, would, self._unix_now())
+
+    def _not_done(self, one: Admission, act: Act, why: str, deadline: Deadline) -> None:
+        """Said in the status, unless it was the status that could not be written."""
+        try:
+            if isinstance(act, SetStatus):
+                self._still(one, (), deadline)
+                self._memory.raw({"kind": ADMISSIONS.kind, **self._api.get(ADMISSIONS, one.name, None, deadline)})
+                return
+            message = f"could not {told(act, one.node)}: {why}"
+            for said in words.waits(one, "NotDone", message, self._unix_now()):
+                self._performer.do(said, one, None, deadline)
+        except KubeError as error:
+            self._say(f"node {one.node}: {error}")
+
+    def _tell(self, one: Admission, act: Act) -> None:
+        if not isinstance(act, SetStatus) or act.status.phase is not one.phase:
+            self._say(f"node {one.node}: {told(act, one.node)}")
+
+    def _forget(self, admissions: tuple[Admission, ...], until: Deadline) -> None:
+        """Outdated ones beyond those that are kept, oldest first."""
+        by_node: dict[str, list[Admission]] = {}
+        for one in admissions:
+            if one.phase is Phase.OUTDATED:
+                by_node.setdefault(one.node, []).append(one)
+        for old in by_node.values():
+            for one in sorted(old, key=lambda one: one.created)[: -self._settings.keep]:
+                if until.passed:
+                    return
+                try:
+                    self._performer.forget(one, until.within(self._call_seconds))
+                    self._memory.admission_gone(one.name)
+                except KubeError as error:
+                    self._say(f"NodeAdmission {one.name} could not be deleted: {error}")
+                    return
