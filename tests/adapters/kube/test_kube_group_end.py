@@ -271,3 +271,49 @@ def test_a_pod_that_a_finalizer_holds_is_nobodys_node() -> None:
         answer = group.terminate(known(group, place), "o", place.after(60))
         assert answer.ending is Ending.TIMED_OUT
         assert "finalizers" in answer.note
+
+
+# -- an API server that is late, wrong or in pieces
+
+
+@pytest.mark.parametrize("harm", [Harm.GARBAGE, Harm.HALF, Harm.EMPTY, Harm.CUT_BEFORE, Harm.REFUSE])
+@pytest.mark.parametrize(("verb", "resource"), [("list", "pods"), ("get", "statefulsets"), ("delete", "pods")])
+def test_a_bad_answer_never_ends_more_than_was_meant(harm: Harm, verb: str, resource: str) -> None:
+    with world(workload("StatefulSet", replicas=1)) as place:
+        before = place.settle(1)
+        group = place.group(STATEFUL_SET)
+        first = known(group, place)
+        fault = place.server.faults.switch_on(Fault(harm, verb=verb, resource=resource, times=None))
+        answer = group.terminate(first, "o", place.after(20))
+        assert answer.ending in (Ending.DONE, Ending.FAILED, Ending.TIMED_OUT), answer
+        place.server.faults.switch_off(fault)
+        assert answer.ending is not Ending.DONE or before != place.uids()
+        assert group.terminate(first, "o", place.after(60)).ending is Ending.DONE
+        after = place.settle(1)
+        assert before != after
+        assert group.terminate(first, "o", place.after(60)).ending is Ending.DONE
+        assert place.uids() == after
+
+
+def test_a_wait_outlives_an_api_server_that_is_gone_for_a_while() -> None:
+    with world(leader_worker_set()) as place:
+        place.settle(2)
+        group = place.group(LWS, "0")
+        first = known(group, place)
+        place.before_pause = [
+            lambda: place.server.faults.switch_on(Fault(Harm.REFUSE, verb="list", status=503, times=9)),
+        ]
+        assert group.terminate(first, "o", place.after(60)).ending is Ending.DONE
+
+
+def test_pods_that_are_not_gone_for_an_api_server_that_says_nothing_are_not_said_to_be() -> None:
+    with world(leader_worker_set()) as place:
+        place.settle(2)
+        group = place.group(LWS, "0")
+        first = known(group, place)
+        place.before_pause = [
+            lambda: place.server.faults.switch_on(Fault(Harm.REFUSE, verb="list", status=503, times=None)),
+        ]
+        answer = group.terminate(first, "o", place.after(10))
+        assert answer.ending is Ending.TIMED_OUT
+        assert "nobody can see" in answer.note

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from rankmuster.adapters.kube.api import Api, KubeError
 from rankmuster.adapters.kube.find import Find, stands_in
 from rankmuster.adapters.kube.groups.deleting import Target, delete_all
-from rankmuster.adapters.kube.groups.look import group_look, left_over, nodes_of
+from rankmuster.adapters.kube.groups.look import group_look, left_over
 from rankmuster.adapters.kube.groups.start_profile import StartProfile
 from rankmuster.adapters.kube.groups.waiting import LAST_LOOK, Waiter, polls
 from rankmuster.adapters.kube.naming import anchor_uid, incarnation_of
@@ -195,7 +195,7 @@ class PodGroup:
                 f"then: {done.problem}. It may be asked again: each is bound to its UID"
             )
             return Answer(ending=ending, note=note, data={"sent": True})
-        what = f"{self.name}: {done.asked} deletes were taken{f'; {prepared}' if prepared else ''}"
+        what = f"{self.name}: {done.asked} delete{'' if done.asked == 1 else 's'} taken{f'; {prepared}' if prepared else ''}"
         return self._wait(view.pods, what, deadline)
 
     def _wait(self, pods: Sequence[PodView], what: str, deadline: Deadline) -> Answer:
@@ -207,7 +207,7 @@ class PodGroup:
         alive = [pod for pod in view.pods if not pod.deleting and not ended(pod)]
         placed = {pod.name: pod.node for pod in alive if pod.node is not None}
         wrong = {name: node for name, node in placed.items() if node in wish.avoid}
-        data = {"incarnation": there, "nodes": nodes_of(view)}
+        data = {"incarnation": there, "nodes": placed}
         if wrong:
             pods = ", ".join(f"{name} on {node}" for name, node in sorted(wrong.items()))
             note = f"{there} has begun, but on nodes that were to be avoided: {pods}; their taint did not keep it off"
@@ -235,7 +235,7 @@ class PodGroup:
             return Answer(ending=Ending.TIMED_OUT, note=note)
         waited = "come to a node" if wish.avoid else "started"
         note = f"{look.incarnation} has begun, but not all of its pods have {waited} by the deadline: {look.note}"
-        data = {"incarnation": look.incarnation, "nodes": dict(look.nodes)}
+        data = {"incarnation": look.incarnation}
         return Answer(ending=Ending.PARTIAL, note=note, data=data)
 
     def _calls(self, view: InstanceView) -> list[str]:
