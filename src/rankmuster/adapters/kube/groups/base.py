@@ -195,7 +195,8 @@ class PodGroup:
                 f"then: {done.problem}. It may be asked again: each is bound to its UID"
             )
             return Answer(ending=ending, note=note, data={"sent": True})
-        what = f"{self.name}: {done.asked} delete{'' if done.asked == 1 else 's'} taken{f'; {prepared}' if prepared else ''}"
+        taken = f"{done.asked} delete{'' if done.asked == 1 else 's'} taken"
+        what = f"{self.name}: {taken}{f'; {prepared}' if prepared else ''}"
         return self._wait(view.pods, what, deadline)
 
     def _wait(self, pods: Sequence[PodView], what: str, deadline: Deadline) -> Answer:
