@@ -37,7 +37,8 @@ class How(str, Enum):
 @dataclass(frozen=True, slots=True)
 class ExecWish:
     """`container`: of the pod, None: the one that has GPUs. `options`: of `rankmuster collect` there. `instance`: by
-    name, where several run in the pod. `image`: of an ephemeral container."""
+    name, where several run in the pod. `image`: of an ephemeral container. `as_instance`, `as_incarnation`: whose
+    evidence the bundle says it is."""
 
     stopped: bool = False
     container: str | None = None
@@ -46,16 +47,23 @@ class ExecWish:
     instance: str | None = None
     ras_risk: RasRisk = RasRisk.AFTER_STOP_CONFIRMED
     options: tuple[str, ...] = ()
+    as_instance: str | None = None
+    as_incarnation: str | None = None
+
+    def words(self) -> tuple[str, ...]:
+        """As `rankmuster collect` in a container takes it."""
+        named = (
+            ("--instance", self.instance),
+            ("--as-instance", self.as_instance),
+            ("--as-incarnation", self.as_incarnation),
+        )
+        given = [word for option, value in named if value for word in (option, value)]
+        return ("--ras-risk", self.ras_risk.value, *given, *self.options)
 
 
 def take_pod(api: Api, pod: PodView, wish: ExecWish, output: Path, deadline: Deadline) -> Taken:
     """Into the file `output`, which ends in `.tar.zst`, by the deadline. Raises nothing for expected trouble."""
-    options = (
-        "--ras-risk",
-        wish.ras_risk.value,
-        *(("--instance", wish.instance) if wish.instance else ()),
-        *wish.options,
-    )
+    options = wish.words()
     running = [one.name for one in engines(pod, wish.container) if one.running]
     if wish.how is How.EPHEMERAL:
         return _ephemeral(api, pod, running[0] if running else None, wish, options, output, deadline)
@@ -101,7 +109,13 @@ def _shell(
     deadline: Deadline,
 ) -> Taken:
     return shell_collect(
-        api, pod, container, tools, ShellWish(wish.stopped, wish.ras_risk, wish.instance), output, deadline
+        api,
+        pod,
+        container,
+        tools,
+        ShellWish(wish.stopped, wish.ras_risk, wish.instance, wish.as_instance, wish.as_incarnation),
+        output,
+        deadline,
     )
 
 

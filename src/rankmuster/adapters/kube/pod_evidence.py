@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -28,12 +28,13 @@ from rankmuster.adapters.bundle_child import (
 )
 from rankmuster.adapters.collect_here import LEAST_SECONDS, SEND_SECONDS
 from rankmuster.adapters.kube.agent_call import AgentCall
-from rankmuster.adapters.kube.agent_wire import CollectWish, NoAnswer, Peer, agent_at, sidecar_of
+from rankmuster.adapters.kube.agent_wire import CollectWish, NoAnswer, agent_at, sidecar_of
 from rankmuster.adapters.kube.api import Api, KubeError
 from rankmuster.adapters.kube.at_once import at_once
 from rankmuster.adapters.kube.exec_collect import ExecWish, take_pod
 from rankmuster.adapters.kube.pod_exec import where
 from rankmuster.adapters.kube.pods import ended, engines
+from rankmuster.collect.bundle.digest import digest_of
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.incident import Answer, Ending
 from rankmuster.model.kube import AGENT_PORT, SIDECAR, SIDECAR_PORT, PodView
@@ -43,6 +44,9 @@ LEFT_SECONDS = 1.5
 
 ANSWER_SECONDS = 1.0
 """Between a collection's own deadline and its answer: closing a bundle, and finding somebody to send it."""
+
+AGENT_AT_ONCE = 4
+"""Collections that an agent does at once (`kube.agents.taking`), each for one pod."""
 
 Pods = Callable[[str, str | None, Deadline], Sequence[PodView]]
 """Instance, incarnation -> its pods, those that were deleted a moment ago too. Raises KubeError."""
@@ -131,7 +135,7 @@ class PodEvidence:
             late = late or any(one.late for one in got)
         elif not notes:
             notes.append(f"{instance} has no pods" + (f" of incarnation {incarnation}" if incarnation else ""))
-        bundles = sorted((place / NODES).glob("*.tar.zst"), key=_rank)  # those of an earlier run too
+        bundles = _each_once(sorted((place / NODES).glob("*.tar.zst"), key=_rank))  # those of an earlier run too
         if not bundles:
             return no_evidence(notes, late)
         bundle, more = self._merged(there, bundles, within)
@@ -160,14 +164,14 @@ class PodEvidence:
             nodes,
             gather,
             first,
-            ExecWish(stopped=stopped, container=self._container),
+            ExecWish(stopped=stopped, container=self._container, as_instance=instance, as_incarnation=incarnation),
         )
         whom = [where(pod) for pod in pods]
         tasks: list[Callable[[], _Got]] = [partial(self._pod, pod, around) for pod in pods]
         if self._agents:
-            peers = {pod.host_ip: agent_at(pod.node, pod.host_ip, self._agent_port) for pod in pods if pod.host_ip}
-            whom += [peer.who for peer in peers.values()]
-            tasks += [partial(self._node, peer, around) for peer in peers.values()]
+            lanes = _lanes([pod for pod in pods if pod.host_ip])
+            whom += [f"the agent of node {lane[0].node or lane[0].host_ip}" for lane in lanes]
+            tasks += [partial(self._node, lane, around) for lane in lanes]
         found = at_once(tasks, gather)
         return [
             one if one is not None else _Got((), (f"{who} had not answered in time",), late=True)
@@ -226,15 +230,25 @@ class PodEvidence:
         bundles = (taken.bundle,) if taken.bundle is not None else ()
         return _Got(bundles, (taken.note,) if taken.note else (), taken.late)
 
-    def _node(self, peer: Peer, around: _Round) -> _Got:
-        output = around.nodes / f"node-{_file_name(peer.who.rpartition(' ')[2])}.tar.zst"
-        if output.exists():
-            return _Got((output,))
-        try:
-            fetched = self._calls.collect(peer, around.wish, output, around.whole)
-        except NoAnswer as error:
-            return _Got((), (str(error),), error.late)
-        return _Got((fetched.path,), () if fetched.whole else (f"{peer.who} could take a part only",))
+    def _node(self, lane: Sequence[PodView], around: _Round) -> _Got:
+        """What the node says of some of its pods, one after the other."""
+        got = _Got()
+        wish = replace(around.wish, seconds=max(around.wish.seconds / len(lane), LEAST_SECONDS))
+        for number, pod in enumerate(lane):
+            output = around.nodes / f"node-{_file_name(pod.name)}-{_file_name(pod.uid)[:8]}.tar.zst"
+            if output.exists():
+                got = _both(got, _Got((output,)))
+                continue
+            peer = agent_at(pod.node, pod.host_ip, self._agent_port)
+            until = around.whole.within(around.whole.remaining() / (len(lane) - number))
+            try:
+                fetched = self._calls.collect(peer, replace(wish, pods=(pod,)), output, until)
+            except NoAnswer as error:
+                got = _both(got, _Got((), (str(error),), error.late))
+                continue
+            notes = () if fetched.whole else (f"{peer.who} could take a part only of {where(pod)}",)
+            got = _both(got, _Got((fetched.path,), notes))
+        return got
 
     # -- one of them ---------------------------------------------------------------------------------------------------
 
@@ -260,8 +274,33 @@ class PodEvidence:
         return answer
 
 
+def _lanes(pods: Sequence[PodView]) -> list[list[PodView]]:
+    """Pods by their nodes, in as many rows a node as its agent collects for at once."""
+    lanes: dict[tuple[str | None, int], list[PodView]] = {}
+    counts: dict[str | None, int] = {}
+    for pod in pods:
+        number = counts.get(pod.host_ip, 0)
+        counts[pod.host_ip] = number + 1
+        lanes.setdefault((pod.host_ip, number % AGENT_AT_ONCE), []).append(pod)
+    return list(lanes.values())
+
+
 def _both(one: _Got, other: _Got) -> _Got:
     return _Got((*one.bundles, *other.bundles), (*one.notes, *other.notes), one.late or other.late)
+
+
+def _each_once(bundles: Sequence[Path]) -> list[Path]:
+    """Without copies: a sidecar leaves with the agent what it has handed out, and a merge refuses the same one
+    twice."""
+    seen: dict[tuple[int, bytes], Path] = {}
+    sizes = [one.stat().st_size for one in bundles]
+    for one, size in zip(bundles, sizes, strict=True):
+        digest = b""
+        if sizes.count(size) > 1:
+            with one.open("rb") as file:
+                digest = digest_of(file)[1].encode()
+        seen.setdefault((size, digest), one)
+    return list(seen.values())
 
 
 def _file_name(text: str) -> str:

@@ -31,7 +31,7 @@ from rankmuster.collect.look_for import Ambiguous, Sought
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.pool import Task
-from rankmuster.collect.save import Refused, Request, Saved, save
+from rankmuster.collect.save import Called, Refused, Request, Saved, save
 from rankmuster.collect.sink import Sink
 from rankmuster.collect.target import Target
 from rankmuster.collect.wishes import RasRisk, Wishes
@@ -60,11 +60,14 @@ MOST_REPLY = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class ShellWish:
-    """`stopped`: it is known that the instance has stopped. `instance`: by name, where several run in the pod."""
+    """`stopped`: it is known that the instance has stopped. `instance`: by name, where several run in the pod.
+    `as_instance`, `as_incarnation`: whose evidence the bundle says it is."""
 
     stopped: bool = False
     ras_risk: RasRisk = RasRisk.AFTER_STOP_CONFIRMED
     instance: str | None = None
+    as_instance: str | None = None
+    as_incarnation: str | None = None
 
 
 def shell_collect(
@@ -93,6 +96,7 @@ def shell_collect(
                 (),
                 wish.instance,
                 Wishes(stop_confirmed=wish.stopped, ras_risk=wish.ras_risk, look_seconds=LOOK_SECONDS),
+                called=Called(wish.as_instance, wish.as_incarnation, None),
             )
             saved = save(
                 request,

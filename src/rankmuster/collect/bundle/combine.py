@@ -16,9 +16,15 @@ _IDENTITY = ("instance", "incarnation", "world_size")
 
 
 def identity(node: Node) -> dict[str, Any]:
-    """What the node says of whose bundle it is: its `instance.json`, else its manifest."""
+    """What the node says of whose bundle it is: its `instance.json`, else its manifest.
+
+    An `instance.json` that names no incarnation has only a part of the ranks, and nobody has told it one that all parts
+    know: its manifest has this node's own then, which the others cannot have.
+    """
     told = node.document.get("instance")
     manifest = told if isinstance(told, dict) else {}
+    if "incarnation_here" in node.instance and node.instance.get("incarnation") is None:
+        manifest = {**manifest, "incarnation": None}
     return {
         "instance": _first(node.instance.get("instance"), manifest.get("name")),
         "incarnation": _first(node.instance.get("incarnation"), manifest.get("incarnation")),
