@@ -162,6 +162,19 @@ def test_without_its_variables_the_group_is_started_all_the_same() -> None:
         assert group.forget_profile(place.after(5)).ending is Ending.FAILED
 
 
+def test_who_knows_the_next_start_may_be_down() -> None:
+    def down() -> StartWish:
+        raise OSError("the journal is gone")
+
+    with world(leader_worker_set()) as place:
+        place.settle(2)
+        profile = StartProfile(place.client, "serving", "llm", expected=down, variables=lambda suspect: {})
+        group = place.group(LWS, "0", profile=profile)
+        answer = group.terminate(first_of(group, place), "o", place.after(60))
+        assert answer.ending is Ending.DONE
+        assert "the journal is gone" in answer.note
+
+
 # -- what it would do, and what it needs
 
 

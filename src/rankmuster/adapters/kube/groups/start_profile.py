@@ -45,10 +45,15 @@ class StartProfile:
 
     def prepare(self, operation: str, deadline: Deadline) -> str:
         """Writes what is expected; what came of it, in words. Recovery goes on without it."""
-        wish = self.expected()
-        if not self.wanted(wish):
-            return ""
-        values = self._values(wish)
+        try:
+            wish = self.expected()
+            if not self.wanted(wish):
+                return ""
+            values = self._values(wish)
+        except (
+            Exception
+        ) as error:  # whoever knows it (a journal, a table of profiles) may be down: the GPUs do not wait
+            return f"the start will be without variables, since which is not known: {plain(error, 300)}"
         try:
             self._apply(values, operation, deadline.within(WRITE_SECONDS))
         except KubeError as error:
