@@ -67,9 +67,10 @@ def hold(above: str) -> None:
         pass
 
 
-def _fork(namespace: str | None, *, new: bool) -> int:
+def _fork(namespace: str | None, *, new: bool, not_between: int | None = None) -> int:
     """A process within that pid namespace, or, `new`, the first one of a new namespace in it; its pid as this machine
-    numbers it, 0 in itself. With `new` one stands between the two and waits: namespaces are made from within only."""
+    numbers it, 0 in itself. With `new` one stands between the two and waits: namespaces are made from within only.
+    `not_between`: a handle that that one closes."""
     if namespace is not None:
         join(namespace, NEWPID)
     if not new:
@@ -90,6 +91,8 @@ def _fork(namespace: str | None, *, new: bool) -> int:
         return 0
     os.write(told, b"1")
     os.close(told)
+    if not_between is not None:
+        os.close(not_between)
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
@@ -111,13 +114,17 @@ def _rename(name: str) -> None:
 
 
 def container(settings: dict) -> int:
-    child = _fork(settings["pid_namespace"], new=settings["own_pid_namespace"])
+    started, until_started = os.pipe()
+    child = _fork(settings["pid_namespace"], new=settings["own_pid_namespace"], not_between=until_started)
     if not child:
+        os.close(started)
         try:
             _become(settings)
         except BaseException as error:
             os.write(2, f"{error}".encode())
             os._exit(128)
+    os.close(until_started)
+    os.read(started, 1)  # ends where it has become its command, or has failed to
     print(child, flush=True)
     os.close(1)
     return _waited()

@@ -116,16 +116,16 @@ def test_sidecars_start_first_and_end_last_within_the_grace(cluster):
     main = {"name": "main", "image": "any", "command": ["sh", "-c", say, "main"], **mount}
     disk = {"name": "work", "hostPath": {"path": "/work-of-test"}}
     cluster.store.create(pod(main, initContainers=[side], volumes=[disk]))
-    assert cluster.wait_until(lambda: ready(cluster))
+    told = cluster.kubelet.host("node-0") / "work-of-test" / "order"
+    assert cluster.wait_until(lambda: told.exists() and told.read_text() == "start side\nstart main\n")
     cluster.store.delete("pods", "serving", "p")
     assert cluster.wait_until(lambda: gone(cluster))
-    order = (cluster.kubelet.host("node-0") / "work-of-test" / "order").read_text().splitlines()
-    assert order == ["start side", "start main", "end main", "end side"]
+    assert told.read_text().splitlines() == ["start side", "start main", "end main", "end side"]
 
 
 def test_a_container_that_heeds_no_signal_is_killed_when_its_grace_is_over(cluster):
-    cluster.store.create(pod(shell("trap '' TERM; sleep 600 & wait; sleep 600"), terminationGracePeriodSeconds=1))
-    assert cluster.wait_until(lambda: ready(cluster))
+    cluster.store.create(pod(shell("trap '' TERM; echo >/tmp/told; sleep 600"), terminationGracePeriodSeconds=1))
+    assert cluster.wait_until(lambda: ready(cluster) and "told" in run(cluster, ["ls", "/tmp"]))
     ended = []
     cluster.store.subscribe("pods", lambda type_, obj: ended.append((type_, json.dumps(obj.get("status")))))
     cluster.store.delete("pods", "serving", "p")
@@ -134,8 +134,8 @@ def test_a_container_that_heeds_no_signal_is_killed_when_its_grace_is_over(clust
 
 
 def test_a_killed_process_restarts_its_container_in_the_same_pod(cluster):
-    cluster.store.create(pod(shell("echo here; echo words >/dev/termination-log; exec sleep 600")))
-    assert cluster.wait_until(lambda: ready(cluster))
+    cluster.store.create(pod(shell("echo here; echo words >/dev/termination-log; echo >/tmp/told; exec sleep 600")))
+    assert cluster.wait_until(lambda: ready(cluster) and "told" in run(cluster, ["ls", "/tmp"]))
     its_uid = uid(cluster.store.get("pods", "serving", "p"))
     cluster.kubelet.worker("serving", "p").running["main"].signal(signal.SIGKILL)
     assert cluster.wait_until(lambda: status(cluster)["containerStatuses"][0]["restartCount"] == 1 and ready(cluster))
