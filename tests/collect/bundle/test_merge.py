@@ -258,3 +258,19 @@ def test_a_manifest_whose_facts_are_nonsense_is_merged_without_them(tmp_path: Pa
     assert verify(merged.sealed.path).ok
     assert load(merged.sealed.path).by_type
     assert manifest.parse((merged.sealed.path / "manifest.json").read_bytes()).sealed
+
+
+def test_parts_of_an_instance_that_each_know_only_their_own_start_are_of_one_instance(tmp_path: Path) -> None:
+    facts = {"incarnation": None, "world_size": 4}
+    bundles = [
+        node(tmp_path, name, rank, facts={**facts, "incarnation_here": f"2026-01-01T00:00:0{rank}Z"})
+        for rank, name in enumerate("ab")
+    ]
+    for rank, bundle in enumerate(bundles):
+        path = bundle / "manifest.json"
+        document = json.loads(path.read_text())
+        document["instance"] = {**(document.get("instance") or {}), "incarnation": f"2026-01-01T00:00:0{rank}Z"}
+        path.chmod(0o600)
+        path.write_bytes(manifest.sealed_bytes(document))
+    merged = merge(bundles, tmp_path / "m")
+    assert read(merged.sealed.path)[0]["instance"]["incarnation"] is None

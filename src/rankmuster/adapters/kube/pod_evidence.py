@@ -8,6 +8,8 @@ had brought: the pods may be gone by then.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -264,14 +266,24 @@ class PodEvidence:
             why = merge_bundles(there, sound, deadline)
             if not why:
                 return there, notes
-        best = (sound or list(bundles))[0]
-        return best, [*notes, f"{len(bundles)} bundles are in {best.parent} and were not merged: {why}"]
+        best = _as_bundle((sound or list(bundles))[0], there)
+        return best, [*notes, f"{len(bundles)} bundles are in {there.with_name(NODES)} and were not merged: {why}"]
 
     def _answer(self, bundle: Path, notes: list[str], said: str, deadline: Deadline, begun: float) -> Answer:
         answer = answer_with(bundle, notes, said, deadline, begun)
         if self._collected is not None:
             self._collected(bundle)
         return answer
+
+
+def _as_bundle(one: Path, there: Path) -> Path:
+    """One of several under the name of the whole, where whoever looks for bundles finds it."""
+    named = there.with_name(f"{there.name}.tar.zst")
+    with contextlib.suppress(OSError):
+        named.unlink(missing_ok=True)
+        os.link(one, named)
+        return named
+    return one
 
 
 def _lanes(pods: Sequence[PodView]) -> list[list[PodView]]:
