@@ -1,8 +1,8 @@
-"""A kubelet whose containers are processes of this machine: pid, mount and host name namespaces, addresses of 127/8.
+"""A kubelet whose containers are processes of this machine, in namespaces for pids, mounts, host name and network.
 
-All nodes are this machine; each has a folder as its disk and a pid namespace, in which those of its pods lie. The
-network is the machine's own: two pods cannot listen on the same port of all addresses. Users, capabilities, limits
-and cgroups are not there. An image is the machine's own file system with an entry point.
+All nodes are this machine; each has a folder as its disk, an address, and a pid namespace in which those of its pods
+lie. Users, capabilities, limits and cgroups are not there; Services have no address of their own, and names stand in
+/etc/hosts. An image is the machine's own file system with an entry point.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kube_sim.controllers.base import Key
 from kube_sim.kubelet_base import Kubelet
 from kube_sim.objects import Object, deleting, finished, is_true, name, namespace, uid
+from kube_sim.pod_network import Fabric, Network
 from kube_sim.pod_process import Namespace
 from kube_sim.pod_worker import PodWorker, run_exec
 from kube_sim.problems import ApiProblem, bad_request
@@ -46,6 +47,8 @@ class ProcessKubelet(Kubelet):
         super().__init__(cluster)
         self._folder, self._images = folder, dict(images or {})
         self._nodes: dict[str, Namespace] = {}
+        self._networks: dict[str, Network] = {}
+        self.fabric = Fabric()
         self._workers: dict[Key, PodWorker] = {}
         self._lock = threading.Lock()
         self.hosts = folder / "hosts"
@@ -66,6 +69,7 @@ class ProcessKubelet(Kubelet):
         if node not in self._nodes:
             self.host(node).mkdir(parents=True, exist_ok=True)
             self._nodes[node] = Namespace()
+            self._networks[node] = self.fabric.attach(self.addresses.node(node))
         return self._nodes[node]
 
     def fail(self, node: str) -> None:
@@ -76,15 +80,18 @@ class ProcessKubelet(Kubelet):
                 worker.lose()
         if node in self._nodes:
             self._nodes.pop(node).close()
+            self._networks.pop(node).close()
 
     def close(self) -> None:
         for worker in self._workers.values():
             worker.lose()
         for worker in self._workers.values():
             worker.join()
-        for one in self._nodes.values():
+        for one in [*self._nodes.values(), *self._networks.values()]:
             one.close()
         self._nodes.clear()
+        self._networks.clear()
+        self.fabric.close()
 
     # pods
 
@@ -111,10 +118,13 @@ class ProcessKubelet(Kubelet):
             node = pod["spec"]["nodeName"]
             folder = self.host(node) / "pods" / uid(pod)
             folder.mkdir(parents=True, exist_ok=True)
-            address = self.addresses.pod(node)
+            held = self._node(node)
             if pod["spec"].get("hostNetwork"):
-                address = self.addresses.node(node)
-            self._workers[key] = PodWorker(self, pod, self._node(node), self.host(node), folder, address)
+                address, network = self.addresses.node(node), self._networks[node]
+            else:
+                address = self.addresses.pod(node)
+                network = self.fabric.attach(address)
+            self._workers[key] = PodWorker(self, pod, held, self.host(node), folder, address, network)
         else:
             worker.wake(pod)
         self._write_hosts()

@@ -10,7 +10,7 @@ from kube_sim.objects import GPU, Object, set_condition
 
 
 class Addresses:
-    """`real`: all of 127.0.0.0/8, so that processes can listen there."""
+    """`real`: within the one network that processes of pods have (`pod_network`)."""
 
     def __init__(self, *, real: bool) -> None:
         self._real = real
@@ -19,7 +19,7 @@ class Addresses:
 
     def node(self, name: str) -> str:
         index = self._nodes.setdefault(name, len(self._nodes) + 1)
-        return f"127.{10 + index}.0.1" if self._real else f"172.16.{index // 250}.{index % 250 + 1}"
+        return f"10.244.{index}.1" if self._real else f"172.16.{index // 250}.{index % 250 + 1}"
 
     def pod(self, node: str) -> str:
         """A new one on that node."""
@@ -27,7 +27,7 @@ class Addresses:
         index = self._nodes[node]
         count = self._pods[node] = self._pods.get(node, 0) + 1
         if self._real:
-            return f"127.{10 + index}.{count // 250 + 1}.{count % 250 + 2}"
+            return f"10.244.{index}.{count % 250 + 2}"
         return f"10.{index // 250}.{index % 250}.{count % 253 + 2}"
 
 

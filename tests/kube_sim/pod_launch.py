@@ -19,7 +19,7 @@ import signal
 import socket
 import sys
 
-NEWNS, NEWUTS, NEWPID = 0x00020000, 0x04000000, 0x20000000
+NEWNS, NEWUTS, NEWPID, NEWNET = 0x00020000, 0x04000000, 0x20000000, 0x40000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -114,6 +114,7 @@ def _rename(name: str) -> None:
 
 
 def container(settings: dict) -> int:
+    join(settings["network"], NEWNET)
     started, until_started = os.pipe()
     child = _fork(settings["pid_namespace"], new=settings["own_pid_namespace"], not_between=until_started)
     if not child:
@@ -234,6 +235,7 @@ def _devices(root: str, settings: dict) -> None:
 def execute(pid: str, settings: dict, command: list) -> int:
     join(f"/proc/{pid}/ns/pid", NEWPID)
     join(f"/proc/{pid}/ns/uts", NEWUTS)
+    join(f"/proc/{pid}/ns/net", NEWNET)
     join(f"/proc/{pid}/ns/mnt", NEWNS)
     child = os.fork()
     if not child:

@@ -11,6 +11,8 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kube_sim.pod_network import Network
+
 Exec = Callable[[Sequence[str]], Sequence[str]]
 
 
@@ -63,8 +65,9 @@ class Probing:
         command: Exec,
         ready: Callable[[bool], None],
         unhealthy: Callable[[str], None],
+        network: Network,
     ) -> None:
-        self._container, self._address, self._command = container, address, command
+        self._container, self._address, self._command, self._network = container, address, command, network
         self._ready, self._unhealthy = ready, unhealthy
         self._stop = threading.Event()
         self.started = "startupProbe" not in container
@@ -74,6 +77,7 @@ class Probing:
         self._stop.set()
 
     def _run(self) -> None:
+        self._network.enter()
         if not self.started:
             if not self._until_started(self._container["startupProbe"]):
                 return

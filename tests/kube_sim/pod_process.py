@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kube_sim.pod_network import may_connect
+
 LAUNCH = Path(__file__).with_name("pod_launch.py")
 PROGRAM = [sys.executable, "-I", "-S", str(LAUNCH)]
 MARK = "SIM_CONTAINER"
@@ -25,7 +27,7 @@ def may_isolate() -> str:
     if os.geteuid() != 0:
         return "namespaces need root"
     tried = subprocess.run(["unshare", "--mount", "--pid", "--uts", "--fork", "true"], capture_output=True, check=False)
-    return "" if tried.returncode == 0 else f"unshare: {tried.stderr.decode(errors='replace').strip()}"
+    return may_connect() if tried.returncode == 0 else f"unshare: {tried.stderr.decode(errors='replace').strip()}"
 
 
 class Namespace:
@@ -70,6 +72,7 @@ class Start:
     log: Path
     room: Path
     namespace: str
+    network: str
     shared: bool
     read_only: bool = False
 
@@ -121,6 +124,7 @@ def start(wish: Start, ended: Callable[[Running], None]) -> Running:
         "log": str(wish.log),
         "root": str(root),
         "pid_namespace": wish.namespace,
+        "network": wish.network,
         "own_pid_namespace": not wish.shared,
         "read_only": wish.read_only,
     }

@@ -21,6 +21,7 @@ from kube_sim import pod_status
 from kube_sim.kubelet_base import grace_of
 from kube_sim.objects import Object, is_sidecar, name, namespace, uid
 from kube_sim.pod_files import NotYet, Volumes, environment, expand
+from kube_sim.pod_network import Network
 from kube_sim.pod_probes import Probing, ask
 from kube_sim.pod_process import Namespace, Running, Start, start
 from kube_sim.pod_status import ContainerState
@@ -43,9 +44,17 @@ class PodWorker:
     """`wake` where the pod has changed; `lose` where nothing of it is to be told any more."""
 
     def __init__(
-        self, kubelet: ProcessKubelet, pod: Object, node: Namespace, host: Path, folder: Path, ip: str
+        self,
+        kubelet: ProcessKubelet,
+        pod: Object,
+        node: Namespace,
+        host: Path,
+        folder: Path,
+        ip: str,
+        network: Network,
     ) -> None:
         self._kubelet, self._node, self._host, self._folder = kubelet, node, host, folder
+        self.network = network
         self.pod, self.address, self.uid = pod, ip, uid(pod)
         self.init, self.main = pod_status.containers_of(pod)
         self.ephemeral: list[ContainerState] = []
@@ -91,6 +100,8 @@ class PodWorker:
                 one.kill()
             if self._sandbox is not None:
                 self._sandbox.close()
+            if not self.pod["spec"].get("hostNetwork"):
+                self.network.close()
 
     def _live(self) -> None:
         self._write()
@@ -229,6 +240,7 @@ class PodWorker:
                     log=self.log_of(its, one.restarts),
                     room=room,
                     namespace=namespace_path,
+                    network=self.network.path,
                     shared=shared,
                     read_only=bool(context.get("readOnlyRootFilesystem")),
                 ),
@@ -245,10 +257,11 @@ class PodWorker:
             running.command,
             lambda ready: self._events.put(lambda: self._readied(one, running, ready)),
             lambda why: self._events.put(lambda: self._kill_one(one, running)),
+            self.network,
         )
         hook = (spec.get("lifecycle") or {}).get("postStart")
         if hook:
-            ask({**hook, "timeoutSeconds": 30}, spec, self.address, running.command)
+            self.network.run(lambda: ask({**hook, "timeoutSeconds": 30}, spec, self.address, running.command))
 
     def _with_addresses(self) -> Object:
         """The pod as the downward API sees it: the kubelet knows its addresses before the status is written."""
@@ -325,7 +338,8 @@ class PodWorker:
             if "sleep" in hook:
                 running.over.wait(min(seconds, float(hook["sleep"]["seconds"])))
             else:
-                ask({**hook, "timeoutSeconds": seconds}, one.spec, self.address, running.command)
+                hook = {**hook, "timeoutSeconds": seconds}
+                self.network.run(lambda: ask(hook, one.spec, self.address, running.command))
         running.signal(signal.SIGTERM)
 
     def _stop_sidecars(self, grace: float) -> None:
