@@ -9,6 +9,7 @@ from kube_sim.controllers.base import Controller, Key, key_of
 from kube_sim.objects import Object, deleting, finished, is_true, labels, name, namespace, owned_by, uid
 
 KIND = "endpointslices.discovery.k8s.io"
+HEADLESS = "service.kubernetes.io/headless"
 
 
 class EndpointSlices(Controller):
@@ -65,6 +66,7 @@ class EndpointSlices(Controller):
                         "labels": {
                             "kubernetes.io/service-name": name(service),
                             "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+                            **({HEADLESS: ""} if service["spec"].get("clusterIP") == "None" else {}),
                         },
                         "ownerReferences": [owned_by(service)],
                     },

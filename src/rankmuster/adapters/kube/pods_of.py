@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rankmuster.adapters.kube.api import KubeError
 from rankmuster.adapters.kube.at_once import at_once
 from rankmuster.adapters.kube.pods import ended
 from rankmuster.collect.deadline import Deadline
+from rankmuster.model.incident import Answer, Ending, TrafficLook, TrafficState
 from rankmuster.model.kube import InstanceView, PodView
 
 AT_ONCE = 8
@@ -28,6 +30,23 @@ def written(tasks: Sequence[Callable[[], bool | KubeError]], deadline: Deadline)
 def live(view: InstanceView) -> tuple[PodView, ...]:
     """Pods that could get requests: what is being deleted or has ended gets none."""
     return tuple(one for one in view.pods if not one.deleting and not ended(one))
+
+
+def unclear(view: InstanceView, what: str) -> Answer | None:
+    """The answer where it is not known well enough which pods are meant, so that none of them was touched."""
+    if not view.problem:
+        return None
+    note = f"{what}, since {view.name} is not known well enough: {view.problem}"
+    return Answer(ending=Ending.REFUSED, note=note, data={"sent": False})
+
+
+def doubted(look: TrafficLook, view: InstanceView) -> TrafficLook:
+    """The look, with what speaks against it: that none gets requests is not known where one may not have been seen."""
+    if not view.problem:
+        return look
+    blind = look.state in (TrafficState.STOPPED, TrafficState.ABSENT)
+    note = "; ".join(one for one in (look.note, view.problem) if one)
+    return replace(look, state=TrafficState.UNKNOWN if blind else look.state, note=note)
 
 
 def names_of(pods: Sequence[PodView]) -> str:

@@ -17,7 +17,7 @@ from rankmuster.adapters.kube.api import JOBS, PODS, REPLICA_SETS, STATEFUL_SETS
 from rankmuster.adapters.kube.endings import failed
 from rankmuster.adapters.kube.events import Events, Touched
 from rankmuster.adapters.kube.fields import part, parts, text
-from rankmuster.adapters.kube.pods_of import MOST_NAMED, live, written
+from rankmuster.adapters.kube.pods_of import MOST_NAMED, Pods, doubted, live, unclear, written
 from rankmuster.adapters.kube.rewriting import Pause, rewrite
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.incident import Answer, Ending, TrafficLook, TrafficState
@@ -54,7 +54,7 @@ class PoolLabel:
         api: Api,
         name: str,
         label: str,
-        pods: Callable[[Deadline], InstanceView],
+        pods: Pods,
         *,
         events: Events | None = None,
         pause: Pause = time.sleep,
@@ -70,7 +70,8 @@ class PoolLabel:
     def look(self, deadline: Deadline) -> TrafficLook:
         """STOPPED: all pods that had the label have it parked. ABSENT: none has it, or there are no pods."""
         try:
-            return self._seen(self._pods(deadline))
+            view = self._pods(deadline)
+            return doubted(self._seen(view), view)
         except KubeError as error:
             return TrafficLook(state=TrafficState.UNKNOWN, note=str(error))
 
@@ -81,6 +82,9 @@ class PoolLabel:
             return Answer(ending=Ending.REFUSED, note=note, data={"sent": False})
         try:
             view = self._pods(deadline)
+            unknown = unclear(view, "no label was changed")
+            if unknown is not None:
+                return unknown
             carry = [one for one in live(view) if self._label in one.labels]
             objection = self._selected(view, carry, deadline)
         except KubeError as error:

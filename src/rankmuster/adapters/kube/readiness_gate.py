@@ -20,7 +20,7 @@ from rankmuster.adapters.kube.endings import failed
 from rankmuster.adapters.kube.endpoint_slices import Slices
 from rankmuster.adapters.kube.events import Events, Touched
 from rankmuster.adapters.kube.gate_condition import open_gate, set_gate
-from rankmuster.adapters.kube.pods_of import Pods, live, names_of, written
+from rankmuster.adapters.kube.pods_of import Pods, doubted, live, names_of, unclear, written
 from rankmuster.adapters.kube.rewriting import Pause
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.incident import Answer, Ending, TrafficLook, TrafficState
@@ -69,7 +69,8 @@ class ReadinessGate:
         """READY: all gates are open (a note says which pods are not Ready all the same). STOPPED: all are closed, and
         no pod is Ready. MIXED: anything between, also where a kubelet or a Service has not followed."""
         try:
-            return self._see(deadline).look
+            seen = self._see(deadline)
+            return doubted(seen.look, seen.view)
         except KubeError as error:
             return TrafficLook(state=TrafficState.UNKNOWN, note=str(error))
 
@@ -79,6 +80,9 @@ class ReadinessGate:
             view = self._pods(deadline)
         except KubeError as error:
             return failed("no gate was closed, since the pods could not be read", error)
+        objection = unclear(view, "no gate was closed")
+        if objection is not None:
+            return objection
         pods = live(view)
         bare = [one for one in pods if GATE not in one.gates]
         if bare:
