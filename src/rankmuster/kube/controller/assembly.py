@@ -16,6 +16,7 @@ from rankmuster.kube.controller.actuators import Making
 from rankmuster.kube.controller.controller import Controller, Outside
 from rankmuster.kube.controller.fleet import Known
 from rankmuster.kube.controller.settings import ControllerSettings
+from rankmuster.kube.controller.states import Asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,16 @@ class Assembly:
 
 
 def assemble(
-    settings: ControllerSettings, api: Api, journal: Journal, *, holder: str, host: str, say: Callable[[str], None]
+    settings: ControllerSettings,
+    api: Api,
+    journal: Journal,
+    *,
+    holder: str,
+    host: str,
+    say: Callable[[str], None],
+    asks: Asks | None = None,
 ) -> Assembly:
-    """Asks nobody. Raises CommandError's causes: a history that cannot be opened."""
+    """Asks nobody. `asks`: how sidecars are asked for what their watches see; None: over the network."""
     calls, events = AgentCall(settings.token_file), Events(api, host=host)
     made: list[Making] = []
 
@@ -39,7 +47,7 @@ def assemble(
     outside = Outside(
         api=api,
         journal=journal,
-        asks=calls,
+        asks=asks if asks is not None else calls,
         tools=tools,
         clock=time.monotonic,
         unix_now=time.time,

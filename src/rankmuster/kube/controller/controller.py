@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from rankmuster.adapters.kube.nodes import node_view
 from rankmuster.adapters.kube.pods import pod_view
 from rankmuster.adapters.kube.workloads import KINDS, workload_view
 from rankmuster.collect.deadline import Clock, Deadline
+from rankmuster.incident.budget import DEFAULT_SECONDS
 from rankmuster.incident.config import IncidentConfig
 from rankmuster.incident.facts import facts_of
 from rankmuster.incident.journal import Journal
@@ -36,7 +37,7 @@ from rankmuster.kube.controller.settings import ControllerSettings
 from rankmuster.kube.controller.states import Asks, States
 from rankmuster.kube.controller.watching import Told
 from rankmuster.kube.controller.work_queue import WorkQueue
-from rankmuster.model.incident import Event, IncidentHead
+from rankmuster.model.incident import Event, EventKind, IncidentHead, Step
 from rankmuster.model.kube import NodeView, WorkloadKind
 from rankmuster.store.errors import HistoryError
 
@@ -54,6 +55,11 @@ ORPHAN_SECONDS = 300.0
 anew, and a controller that has just begun, need some time to be known."""
 
 ORPHAN_TURN = 30.0
+
+GONE_SECONDS = 20.0
+"""After a pod's grace period until it is seen that it is gone: the kubelet kills it, and tells the API server."""
+
+FORGET_SECONDS = 5.0
 
 
 class Admits(Protocol):
@@ -359,6 +365,9 @@ class Controller:
         spec = known.policy.spec
         assert spec is not None  # the fleet has no instance of a policy that cannot be read
         config = config_of(spec, self._settings, known.name, {})
+        grace = max((pod.grace for pod in known.view.pods), default=0)
+        least = {Step.TERMINATE: grace + GONE_SECONDS} if grace + GONE_SECONDS > DEFAULT_SECONDS[Step.TERMINATE] else {}
+        config = replace(config, budget={**least, **config.budget})
         return self._made(known.name, config, self._outside.tools(known))
 
     def _orphan_runner(self, name: str) -> Runner:
@@ -375,6 +384,8 @@ class Controller:
             known = self.fleet.instance(name)
             if known is not None:
                 self._policy_queue.add(known.policy.key)
+            if event.kind is EventKind.CLOSED:
+                self._forget_profile(tools)
             notice(event)
 
         return Runner(
@@ -391,6 +402,14 @@ class Controller:
             host=self._outside.host,
             told=told,
         )
+
+    def _forget_profile(self, tools: Tools) -> None:
+        """Variables for one start are not for the next one."""
+        forget = getattr(tools.group, "forget_profile", None)
+        if forget is not None:
+            answer = forget(Deadline.after(FORGET_SECONDS, self._clock))
+            if not answer.ending.good:
+                self._say(answer.note)
 
     def _orphan_turn(self) -> None:
         now = self._clock()

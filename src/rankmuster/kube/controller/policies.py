@@ -115,7 +115,7 @@ class Policies:
             "workload": f"{one.key.kind.value}/{one.key.name}",
             "pods": len(one.view.pods),
             "progress": progress,
-            "problem": plain(problem, 1_000),
+            "problem": plain(problem, 1_000)[:1_000],
         }
 
     def _conditions(self, policy: PolicyView, known: tuple[Known, ...]) -> list[Wanted]:

@@ -14,7 +14,7 @@ from rankmuster.model.incident import Ending, EventKind, Outcome, Step
 from rankmuster.model.kube import API_VERSION
 from rankmuster.report.incident_account import Account
 from rankmuster.report.incident_json import incident_plain
-from rankmuster.report.incident_nodes import node_accounts
+from rankmuster.report.incident_nodes import NodeState, node_accounts
 from rankmuster.report.incident_rows import rows
 from rankmuster.report.inert import plain
 
@@ -66,27 +66,30 @@ def status_of(
             "class": decision.class_.value,
             "boundary": decision.boundary.value,
             "course": decision.course.value,
-            "suspects": [plain(one, 253) for one in decision.suspects[:MOST_NAMES]],
+            "suspects": [fit(one, 253) for one in decision.suspects[:MOST_NAMES]],
         }
         if decision.subclass is not None:
             status["subclass"] = decision.subclass.value
         if decision.confidence is not None:
             status["confidence"] = decision.confidence.value
-    fenced = [one.node for one in node_accounts(account) if one.state.name.lower() in FENCED_STATES]
+    kept = (NodeState.FENCED, NodeState.QUARANTINED)
+    fenced = [one.node for one in node_accounts(account) if one.state in kept]
     if fenced:
         status["fenced"] = fenced[:MOST_NAMES]
     bundle = _data(account, Step.EVIDENCE, "bundle")
     if bundle:
-        status["bundle"] = plain(bundle, 1024)
+        status["bundle"] = fit(bundle, 1024)
     if uploaded:
-        status["uploaded"] = plain(uploaded, 1024)
+        status["uploaded"] = fit(uploaded, 1024)
     started = _data(account, Step.START, "incarnation")
     if started:
-        status["newIncarnation"] = plain(started, 128)
+        status["newIncarnation"] = fit(started, 128)
     return status
 
 
-FENCED_STATES = ("fenced", "quarantined")
+def fit(text: object, most: int) -> str:
+    """On one line and inert, at most so many characters with what says that it was cut."""
+    return plain(text, most)[:most]
 
 
 def _timeline(account: Account, now: float) -> tuple[list[dict[str, Any]], int]:
@@ -95,11 +98,11 @@ def _timeline(account: Account, now: float) -> tuple[list[dict[str, Any]], int]:
         if row.at is None:
             continue
         note = "; ".join((row.words, *row.lines)) if row.lines else row.words
-        one: dict[str, Any] = {"at": stamp(row.at), "what": plain(row.name, 64), "note": plain(note, MOST_NOTE)}
+        one: dict[str, Any] = {"at": stamp(row.at), "what": fit(row.name, 64), "note": fit(note, MOST_NOTE)}
         if row.state:
-            one["ending"] = plain(row.state, 32)
+            one["ending"] = fit(row.state, 32)
         if row.level:
-            one["action"] = plain(row.name, 128)
+            one["action"] = fit(row.name, 128)
         found.append(one)
     if len(found) <= MOST_TIMELINE:
         return found, 0
@@ -121,7 +124,7 @@ def _conditions(account: Account, told: Mapping[str, Any]) -> list[Wanted]:
             "EvidenceSaved",
             saved,
             _camel(evidence.ending) if evidence is not None and evidence.ending is not None else "NotYet",
-            plain(evidence.note, MOST_NOTE) if evidence is not None else "",
+            fit(evidence.note, MOST_NOTE) if evidence is not None else "",
         ),
         Wanted(
             "WaitsForApproval",
@@ -133,13 +136,13 @@ def _conditions(account: Account, told: Mapping[str, Any]) -> list[Wanted]:
     if not opened:
         good = account.outcome in (Outcome.RECOVERED, Outcome.RESTORED)
         note = account.closed.note if account.closed is not None else ""
-        found.append(Wanted("Recovered", good, _camel(account.outcome), plain(note, MOST_NOTE)))
+        found.append(Wanted("Recovered", good, _camel(account.outcome), fit(note, MOST_NOTE)))
     return found
 
 
 def _todo(told: Mapping[str, Any]) -> str:
     todo = told.get("todo")
-    return plain("; ".join(str(one) for one in todo), 1_000) if isinstance(todo, list) else ""
+    return fit("; ".join(str(one) for one in todo), 1_000) if isinstance(todo, list) else ""
 
 
 def _camel(value: Any) -> str:

@@ -14,7 +14,7 @@ from rankmuster.adapters.kube.api import INCIDENTS, Api, Conflict, KubeError, No
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.incident.journal import Journal
 from rankmuster.kube.controller.operator_words import words_of
-from rankmuster.kube.controller.project import name_of, resource, status_of
+from rankmuster.kube.controller.project import fit, name_of, resource, status_of
 from rankmuster.kube.controller.work_queue import WorkQueue
 from rankmuster.model.incident import Event
 from rankmuster.model.kube import DOMAIN, INSTANCE_LABEL
@@ -179,9 +179,9 @@ class Projector:
         except NotThere:
             spec: dict[str, Any] = {"incident": incident, "policy": policy, "workload": workload, "pods": pods[:64]}
             if found.opening is not None:
-                spec["instance"] = plain(found.opening.instance, 253)
+                spec["instance"] = fit(found.opening.instance, 253)
                 if found.opening.incarnation:
-                    spec["incarnation"] = plain(found.opening.incarnation, 128)
+                    spec["incarnation"] = fit(found.opening.incarnation, 128)
             labels = {POLICY_LABEL: policy[:63], INSTANCE_LABEL: _label(spec.get("instance", ""))}
             try:
                 raw = self._api.create(INCIDENTS, resource(incident, namespace, spec, labels), namespace, deadline)
