@@ -354,7 +354,7 @@ class Client:
             finally:
                 self._tell(verb, kind, subresource or "", status)
             if not self._pace.pause(attempt, wanted, deadline):
-                late = trouble.late or deadline.remaining() < (wanted or self._pace.longest)
+                late = trouble.late or attempt < self._pace.most  # there was no time for another one
                 tries = f" (attempt {attempt}, the last one)" if attempt > 1 else ""
                 raise type(trouble)(
                     f"{trouble}{tries}", status=trouble.status, reason=trouble.reason, late=late, maybe=trouble.maybe
