@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from rankmuster.adapters.kube.client import Client, Told
+from rankmuster.adapters.kube.calling import Told
+from rankmuster.adapters.kube.client import Client
 from rankmuster.adapters.kube.connecting import Credentials
 from rankmuster.adapters.kube.retrying import Pace
 from rankmuster.collect.deadline import Deadline

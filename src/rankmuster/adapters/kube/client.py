@@ -5,27 +5,18 @@ Which calls are made again, and when, stands in `api.Api`; what a lost answer me
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
-from rankmuster import __version__
-from rankmuster.adapters.kube.answers import error_of, parse, wait_of
 from rankmuster.adapters.kube.api import PODS, Invalid, Kind, KubeError, NotThere, Object, Ran
+from rankmuster.adapters.kube.calling import USER_AGENT, Caller, Told, checked
 from rankmuster.adapters.kube.connecting import CONNECT_SECONDS, Credentials, loader
 from rankmuster.adapters.kube.executing import Asked, execute
 from rankmuster.adapters.kube.retrying import Pace
-from rankmuster.adapters.kube.wire import Lost, Raw, Wire
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.kube import FIELD_MANAGER
-
-Told = Callable[[str, str, str, str, "int | None"], None]
-"""Called after every attempt: verb (as in roles), group, resource, subresource, and the status, None without one."""
-
-USER_AGENT = f"rankmuster/{__version__}"
 
 PAGE = 250
 """Objects of one page: a pod of a GPU workload has 10 to 40 KB."""
@@ -33,8 +24,6 @@ PAGE = 250
 MOST_OBJECTS = 200_000
 MOST_RESTARTS = 3
 """Of a list whose pages have expired (410) while it was read."""
-
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?")
 
 
 def connect(
@@ -57,9 +46,7 @@ class Client:
 
     def __init__(self, credentials: Credentials, *, told: Told | None = None, pace: Pace | None = None) -> None:
         self._credentials = credentials
-        self._wire = Wire(credentials)
-        self._told = told
-        self._pace = pace or Pace()
+        self._caller = Caller(credentials, told, pace or Pace())
 
     @property
     def server(self) -> str:
@@ -68,13 +55,13 @@ class Client:
 
     def close(self) -> None:
         """Ends idle connections."""
-        self._wire.close()
+        self._caller.wire.close()
 
     # -- Api -----------------------------------------------------------------------------------------------------------
 
     def get(self, kind: Kind, name: str, namespace: str | None, deadline: Deadline) -> Object:
         """See Api."""
-        return self._object("GET", "get", kind, namespace, name, deadline, again=True)
+        return self._caller.object("GET", "get", kind, namespace, name, deadline, again=True)
 
     def list(
         self,
@@ -104,14 +91,14 @@ class Client:
         """See Api. One that is so long that it expires while it is read is begun anew, MOST_RESTARTS times."""
         selectors = {"labelSelector": labels, "fieldSelector": fields}
         query = {key: value for key, value in selectors.items() if value}
-        words = self._words("list", kind, namespace, None)
+        words = self._caller.words("list", kind, namespace, None)
         for left in reversed(range(MOST_RESTARTS)):
             seen, token = 0, ""
             anew()
             try:
                 while True:
                     page = {**query, "limit": str(PAGE), **({"continue": token} if token else {})}
-                    answer = self._object("GET", "list", kind, namespace, None, deadline, query=page, again=True)
+                    answer = self._caller.object("GET", "list", kind, namespace, None, deadline, query=page, again=True)
                     items = _items(answer, words)
                     token, seen = _continue(answer), seen + len(items)
                     for one in items:
@@ -129,7 +116,7 @@ class Client:
     def create(self, kind: Kind, body: Mapping[str, Any], namespace: str | None, deadline: Deadline) -> Object:
         """See Api."""
         query = {"fieldManager": FIELD_MANAGER}
-        return self._object("POST", "create", kind, namespace, None, deadline, query=query, body=body)
+        return self._caller.object("POST", "create", kind, namespace, None, deadline, query=query, body=body)
 
     def apply(
         self,
@@ -145,7 +132,7 @@ class Client:
         metadata = body.get("metadata")
         given: Mapping[str, Any] = metadata if isinstance(metadata, Mapping) else {}
         query = {"fieldManager": manager or FIELD_MANAGER, "force": "true" if force else "false"}
-        return self._object(
+        return self._caller.object(
             "PATCH",
             "patch",
             kind,
@@ -178,7 +165,7 @@ class Client:
         else:
             content = "application/json-patch+json"
             bound = any(one.get("op") == "test" for one in body)
-        return self._object(
+        return self._caller.object(
             "PATCH",
             "patch",
             kind,
@@ -205,7 +192,9 @@ class Client:
     ) -> None:
         """See Api."""
         if not uid:
-            raise Invalid(f"{self._words('delete', kind, namespace, name)}: not asked for, since its UID is not known")
+            raise Invalid(
+                f"{self._caller.words('delete', kind, namespace, name)}: not asked for, since its UID is not known"
+            )
         options: dict[str, Any] = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
@@ -214,7 +203,7 @@ class Client:
         }
         if grace is not None:
             options["gracePeriodSeconds"] = grace
-        self._call("DELETE", "delete", kind, namespace, name, deadline, body=options, again=True)
+        self._caller.call("DELETE", "delete", kind, namespace, name, deadline, body=options, again=True)
 
     def log(
         self,
@@ -232,7 +221,7 @@ class Client:
             query["container"] = container
         if previous:
             query["previous"] = "true"
-        raw = self._call(
+        raw = self._caller.call(
             "GET",
             "get",
             PODS,
@@ -259,8 +248,8 @@ class Client:
         write: Any = None,
     ) -> Ran:
         """See Api. Not repeated: nobody knows whether it ran."""
-        asked = self._words("get", PODS, namespace, name, "exec")
-        path = _checked(PODS, namespace, name, "exec", asked)
+        asked = self._caller.words("get", PODS, namespace, name, "exec")
+        path = checked(PODS, namespace, name, "exec", asked)
         query = [("container", container), ("stdout", "true"), ("stderr", "true"), ("stdin", "false"), ("tty", "false")]
         query += [("command", one) for one in command]
         status: int | None = None
@@ -276,130 +265,11 @@ class Client:
             status = error.status
             raise
         finally:
-            self._tell("get", PODS, "exec", status)
-
-    # -- calls ---------------------------------------------------------------------------------------------------------
-
-    def _object(
-        self,
-        method: str,
-        verb: str,
-        kind: Kind,
-        namespace: str | None,
-        name: str | None,
-        deadline: Deadline,
-        **more: Any,
-    ) -> Object:
-        raw = self._call(method, verb, kind, namespace, name, deadline, whole=True, **more)
-        return parse(raw)
-
-    def _call(
-        self,
-        method: str,
-        verb: str,
-        kind: Kind,
-        namespace: str | None,
-        name: str | None,
-        deadline: Deadline,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: Any = None,
-        content: str = "application/json",
-        subresource: str | None = None,
-        again: bool = False,
-        most: int | None = None,
-        tail: bool = False,
-        whole: bool = False,
-    ) -> Raw:
-        """A good answer. `again`: it may be repeated where it is not known whether it was done. `whole`: it has to be
-        a JSON object."""
-        asked = self._words(verb, kind, namespace, name, subresource)
-        path = _checked(kind, namespace, name, subresource, asked, named=verb not in ("list", "create"))
-        if query:
-            path += "?" + urlencode(query)
-        data = None if body is None else json.dumps(body, allow_nan=False).encode()
-        most = self._pace.most_bytes if most is None else most
-        seconds = self._pace.list_seconds if verb == "list" or tail else self._pace.attempt_seconds
-        changes = method != "GET"
-        renewed = False
-        attempt = 0
-        while True:
-            attempt += 1
-            wanted: float | None = None
-            generation = self._credentials.generation
-            headers = self._headers(content if data is not None else None, deadline, asked)
-            status: int | None = None
-            try:
-                raw = self._wire.exchange(method, path, headers, data, deadline.within(seconds), most=most, tail=tail)
-                status = raw.status
-                if 200 <= status < 300:
-                    if whole:
-                        parse(raw)
-                    return raw
-                trouble = error_of(raw, asked, maybe=changes and status >= 500)
-                wanted = wait_of(raw, self._pace.wall()) if status in (429, 503) else None
-                if status == 401 and not renewed and self._credentials.again(generation, deadline):
-                    renewed = True
-                    continue
-                if not (status == 429 or (status >= 500 and again)):
-                    raise trouble
-            except Lost as lost:
-                trouble = KubeError(f"{asked}: {lost}", late=lost.late, maybe=changes and lost.sent)
-                if lost.sent and not again:
-                    raise trouble from lost
-            except ValueError as error:
-                trouble = KubeError(f"{asked}: its answer cannot be read: {error}", status=status, maybe=changes)
-                if not again:
-                    raise trouble from error
-            finally:
-                self._tell(verb, kind, subresource or "", status)
-            if not self._pace.pause(attempt, wanted, deadline):
-                late = trouble.late or attempt < self._pace.most  # there was no time for another one
-                tries = f" (attempt {attempt}, the last one)" if attempt > 1 else ""
-                raise type(trouble)(
-                    f"{trouble}{tries}", status=trouble.status, reason=trouble.reason, late=late, maybe=trouble.maybe
-                )
-
-    def _headers(self, content: str | None, deadline: Deadline, asked: str) -> dict[str, str]:
-        headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
-        if content is not None:
-            headers["Content-Type"] = content
-        try:
-            authorization = self._credentials.header(deadline)
-        except KubeError as error:
-            raise KubeError(f"{asked}: {error}", late=error.late) from error
-        if authorization is not None:
-            headers["Authorization"] = authorization
-        return headers
-
-    def _tell(self, verb: str, kind: Kind, subresource: str, status: int | None) -> None:
-        if self._told is not None:
-            self._told(verb, kind.group, kind.plural, subresource, status)
-
-    def _words(
-        self, verb: str, kind: Kind, namespace: str | None, name: str | None, subresource: str | None = None
-    ) -> str:
-        what = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-        where = "/".join(str(one)[:253] for one in (namespace if kind.namespaced else None, name) if one is not None)
-        part = f"/{subresource}" if subresource else ""
-        return f"{verb} {what}{part}{' ' + where if where else ''} at {self.server}"
+            self._caller.tell("get", PODS, "exec", status)
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _checked(
-    kind: Kind, namespace: str | None, name: str | None, subresource: str | None, asked: str, *, named: bool = True
-) -> str:
-    """The path. Raises Invalid: an empty name would mean the whole collection, a slash another resource."""
-    if named and not (name and _NAME.fullmatch(name)):
-        raise Invalid(f"{asked}: not asked for, since {str(name)[:80]!r} is no name")
-    if namespace is not None and not _NAME.fullmatch(namespace):
-        raise Invalid(f"{asked}: not asked for, since {namespace[:80]!r} is no namespace")
-    if named and kind.namespaced and namespace is None:
-        raise Invalid(f"{asked}: not asked for, since no namespace is named")
-    return kind.path(namespace, quote(name, safe="") if name else None, subresource)
 
 
 def _items(answer: Object, asked: str) -> list[Object]:
