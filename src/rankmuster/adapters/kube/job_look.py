@@ -31,6 +31,7 @@ class Failing(str, Enum):
     OTHER_NODE = "OtherNode"
     GONE = "PodGone"
     UNDECIDED = "Undecided"
+    NOT_KEPT = "NotKept"
     FAILED = "Failed"
 
 

@@ -98,9 +98,7 @@ def _why_failed(failed: Mapping[str, Any], pods: list[dict[str, Any]], nodes: tu
             words = f"{text(pod, 'status', 'reason')}: {text(pod, 'status', 'message') or ''}"
             return Failing.EVICTED, f"its pod on {where} was taken away ({plain(words, 300)})"
     if reason == "DeadlineExceeded":
-        started = any(text(pod, "status", "startTime") for pod in pods)
-        words = "it did not end in its time" if started else "it was never started in its time"
-        return (Failing.HUNG if started else Failing.STARTING), f"{words} (activeDeadlineSeconds)"
+        return Failing.HUNG, "it did not end in its time, and Kubernetes ended it (activeDeadlineSeconds)"
     for pod in pods:
         ended = _terminated(pod)
         try:

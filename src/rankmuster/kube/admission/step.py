@@ -33,7 +33,7 @@ def step(
         return _released(admission, node, now)
     if status.phase is Phase.RELEASED or admission.again > status.again:
         return _anew(admission, now)
-    if admission.trusted and status.phase is Phase.PENDING and status.again == 0:
+    if admission.trusted and status.phase is Phase.PENDING and admission.said("Admitted") is None:
         seal, why = look.passed or (None, TRUSTED)
         return (SetStatus(trusted_status(admission.generation, why, now, seal)),)
     if admission.admitted:

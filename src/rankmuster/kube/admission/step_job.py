@@ -79,16 +79,16 @@ def no_result(job: JobLook, now: float, start_seconds: float, work_seconds: floa
 
 def failed(
     admission: Admission,
-    job: JobLook,
+    job: JobLook | None,
     failing: Failing,
     why: str,
     now: float,
     settings: AdmissionSettings,
     record: str | None = None,
 ) -> tuple[Act, ...]:
-    """The attempt is over. What has not ended is deleted; what has is left to be looked at."""
+    """The attempt is over. What has not ended is deleted; what has (`job` None) is left to be looked at."""
     status = admission.status
     left = settings.attempts - max(status.attempts, status.pair_attempts)
-    running = job.state in (JobState.WAITING, JobState.RUNNING)
-    dropped = (DeleteJob(job.name, why),) if running else ()
+    running = job is not None and job.state in (JobState.WAITING, JobState.RUNNING)
+    dropped = (DeleteJob(job.name, why),) if job is not None and running else ()
     return (*dropped, SetStatus(say.failed(admission, failing, why, now, left, record)))

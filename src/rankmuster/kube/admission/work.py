@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rankmuster.adapters.kube.api import ADMISSIONS, NODES, Api, KubeError, NotThere
+from rankmuster.adapters.kube.job_look import Failing
 from rankmuster.adapters.kube.nodes import node_view, unsettled
 from rankmuster.adapters.kube.rewriting import Pause
 from rankmuster.collect.deadline import Clock, Deadline
@@ -27,12 +28,14 @@ from rankmuster.kube.admission.perform import Performer
 from rankmuster.kube.admission.seen import Admission, Look
 from rankmuster.kube.admission.settings import AdmissionSettings
 from rankmuster.kube.admission.step import step
+from rankmuster.kube.admission.step_job import failed
 from rankmuster.kube.admission.watched import facts_of
 from rankmuster.kube.crd.admission import Phase
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.kube import NodeView
 from rankmuster.model.unknown import Unknown
-from rankmuster.store.errors import HistoryError
+from rankmuster.store.errors import Conflict as NeverKept
+from rankmuster.store.errors import HistoryError, Refused
 
 if TYPE_CHECKING:
     from rankmuster.store.history import History
@@ -221,7 +224,7 @@ class AdmissionWork:
                 self._performer.do(act, one, node, deadline)
             except (KubeError, HistoryError) as error:
                 self._say(f"node {one.node}: could not {told(act, one.node)}: {error}")
-                self._not_done(one, act, str(error), deadline)
+                self._not_done(one, act, error, deadline)
                 return done
             if isinstance(act, SetTaint):
                 fleet.tainted_one(one)
@@ -300,18 +303,21 @@ class AdmissionWork:
         would = tuple(told(act, one.node) for act in acts if not isinstance(act, SetStatus))
         return acts if not would else words.observed(one, would, self._unix_now())
 
-    def _not_done(self, one: Admission, act: Act, why: str, deadline: Deadline) -> None:
-        """Said in the status, unless it was the status that could not be written."""
+    def _not_done(self, one: Admission, act: Act, error: Exception, deadline: Deadline) -> None:
+        """Said in the status, unless it was the status that could not be written. A result that the history refuses
+        for good is none."""
         try:
             if isinstance(act, SetStatus):
-                self._still(one, (), deadline)
                 self._memory.raw({"kind": ADMISSIONS.kind, **self._api.get(ADMISSIONS, one.name, None, deadline)})
                 return
-            message = f"could not {told(act, one.node)}: {why}"
-            for said in words.waits(one, "NotDone", message, self._unix_now()):
-                self._performer.do(said, one, None, deadline)
-        except KubeError as error:
-            self._say(f"node {one.node}: {error}")
+            message = f"could not {told(act, one.node)}: {error}"
+            said: tuple[Act, ...] = words.waits(one, "NotDone", message, self._unix_now())
+            if isinstance(error, (NeverKept, Refused)):
+                said = failed(one, None, Failing.NOT_KEPT, message, self._unix_now(), self._settings)
+            for each in said:
+                self._performer.do(each, one, None, deadline)
+        except KubeError as again:
+            self._say(f"node {one.node}: {again}")
 
     def _tell(self, one: Admission, act: Act) -> None:
         if not isinstance(act, SetStatus) or act.status.phase is not one.phase:
