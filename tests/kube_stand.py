@@ -1,0 +1,355 @@
+"""A whole cluster of processes for tests: API server, nodes, agents, an instance with sidecars, and the controller.
+
+What is delivered is used as it is: definitions and overlay by `kubectl kustomize`, `rankmuster kube inject` on the
+workload, the roles enforced against the controller's own service account. Only the engine is small, and the test of a
+node is a script that says what the test of the test wants.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kube_sim.clock import RealClock
+from kube_sim.cluster import Cluster
+from kube_sim.controllers.endpoint_slice import ready_addresses
+from kube_sim.kubelet_process import PATH, Image, ProcessKubelet
+from kube_sim.objects import Object, is_true, labels, name, uid
+from kube_sim.pod_network import GATEWAY
+from kube_sim.running import serving, write_kubeconfig
+from kube_sim.store import Store
+from kube_workloads import leader_worker_set, pod_template
+
+REPOSITORY = Path(__file__).parents[1]
+TESTS = Path(__file__).parent
+PROGRAM = [str(Path(sysconfig.get_path("scripts")) / "rankmuster")]
+NAMESPACE, INSTANCE = "serving", "serving.llm.0"
+PORT = 6443
+TOKEN = "token-of-sidecars"
+CONTROLLER = "system:serviceaccount:rankmuster:rankmuster-controller"
+INCIDENTS = "communicationincidents.rankmuster.dev"
+
+POLICY: Object = {
+    "apiVersion": "rankmuster.dev/v1alpha1",
+    "kind": "CommunicationPolicy",
+    "metadata": {"name": "llm", "namespace": NAMESPACE},
+    "spec": {
+        "selector": {"matchLabels": {"app": "llm"}},
+        "kinds": ["LeaderWorkerSet"],
+        "container": "engine",
+        "enable": ["traffic", "group", "node", "retest"],
+        "undecided": "rebuild",
+        "traffic": {"readinessGate": True, "gateways": ["service"]},
+        "probe": {"port": 8000, "path": "/v1/completions", "body": "{}", "expect": '"choices"', "seconds": 5},
+        "deadlines": {"total": 120, "steps": {"drain": 1, "evidence": 20}},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One that the API server's store has seen, for what has to come before what. `at`: monotonic seconds."""
+
+    kind: str
+    type: str
+    obj: Object
+    at: float
+
+
+class Stand:
+    """Made by `standing`."""
+
+    def __init__(self, folder: Path, store: Store, cluster: Cluster, server: Any) -> None:
+        self.folder, self.store, self.cluster, self.server = folder, store, cluster, server
+        self.kubelet: ProcessKubelet = cluster.kubelet
+        self.kubeconfig = folder / "kubeconfig"
+        self.settings = folder / "controller.yaml"
+        self.journal = folder / "journal.db"
+        self.log = folder / "controller.log"
+        self.changes: list[Change] = []
+        self._controller: subprocess.Popen[bytes] | None = None
+        for kind in ("pods", INCIDENTS):
+            store.subscribe(kind, functools.partial(self._changed, kind))
+
+    def _changed(self, kind: str, type_: str, obj: Object) -> None:
+        self.changes.append(Change(kind, type_, obj, time.monotonic()))
+
+    # the controller
+
+    def start_controller(self) -> None:
+        """As a process within the cluster's network, with the rights of its service account."""
+        words = [*PROGRAM, "kube", "controller", "--config", str(self.settings), "--kubeconfig", str(self.kubeconfig)]
+        with self.log.open("ab") as log:
+            self._controller = subprocess.Popen(
+                self.kubelet.fabric.network.command(words),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "XDG_STATE_HOME": str(self.folder / "state"), "POD_NAMESPACE": "rankmuster"},
+                start_new_session=True,
+            )
+
+    def kill_controller(self) -> None:
+        """SIGKILL, to it and to all that it has started."""
+        assert self._controller is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._controller.pid, signal.SIGKILL)
+        self._controller.wait()
+
+    def end_controller(self) -> int:
+        """SIGTERM; its exit status."""
+        assert self._controller is not None
+        self._controller.terminate()
+        try:
+            return self._controller.wait(20)
+        except subprocess.TimeoutExpired:
+            self.kill_controller()
+            raise
+
+    @property
+    def controller_runs(self) -> bool:
+        return self._controller is not None and self._controller.poll() is None
+
+    # what there is
+
+    def pods(self) -> dict[str, Object]:
+        return {name(one): one for one in self.store.list("pods", NAMESPACE, labels="app=llm")}
+
+    def uids(self) -> set[str]:
+        return {uid(one) for one in self.pods().values()}
+
+    def serves(self) -> bool:
+        """Both pods are ready, and the Service has the leader."""
+        pods = self.pods()
+        return (
+            len(pods) == 2
+            and all(is_true(one, "Ready") for one in pods.values())
+            and bool(ready_addresses(self.cluster, NAMESPACE, "llm-serving"))
+        )
+
+    def incidents(self) -> list[Object]:
+        return self.store.list(INCIDENTS, NAMESPACE)
+
+    def events(self, reason: str) -> list[Object]:
+        return [one for one in self.store.list("events") if one.get("reason") == reason]
+
+    def bundles(self, node: str) -> list[Path]:
+        """With the agent of a node."""
+        return sorted((self.kubelet.host(node) / "var/lib/rankmuster/bundles").glob("*.tar.zst"))
+
+    def evidence(self) -> list[Path]:
+        """In the controller's volume."""
+        return sorted((self.folder / "volume").rglob("*.tar.zst"))
+
+    def signal_rank(self, rank: int, number: int) -> None:
+        """To one rank's process, from within its pod as an operator would."""
+        pod = "llm-0" if rank < 2 else f"llm-0-{rank // 2}"
+        words = ["sh", "-c", f"kill -{number} $(cat /tmp/engine/rank-{rank}.pid)"]
+        command = self.kubelet.worker(NAMESPACE, pod).command("engine", words)
+        assert command is not None
+        subprocess.run(command, check=True)
+
+    def ask(self, address: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        """An HTTP request from within the cluster."""
+
+        def call() -> tuple[int, bytes]:
+            try:
+                with urllib.request.urlopen(f"http://{address}{path}", body, timeout=5) as answer:
+                    return int(answer.status), answer.read()
+            except urllib.error.HTTPError as error:
+                return int(error.code), error.read()
+
+        return self.kubelet.fabric.network.run(call)
+
+    def wait(self, what: str, predicate: Callable[[], Any], seconds: float = 60.0) -> None:
+        if not self.cluster.wait_until(predicate, seconds):
+            raise AssertionError(f"not within {seconds:.0f} s: {what}\n{self.told()}")
+
+    def told(self) -> str:
+        """Everything that helps to see why."""
+        parts = [f"controller {'runs' if self.controller_runs else 'does not run'}:"]
+        if self.log.exists():
+            parts.append(self.log.read_text(errors="replace")[-6000:])
+        for one in self.store.list("pods"):
+            status = one.get("status") or {}
+            states = [
+                f"{box['name']} {box['state']} restarts {box['restartCount']}"
+                for box in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+            ]
+            conditions = {box["type"]: box["status"] for box in status.get("conditions") or []}
+            parts.append(f"pod {name(one)} {uid(one)} {status.get('phase')} {conditions} {states}")
+        for one in self.incidents():
+            rows = (one.get("status") or {}).get("timeline") or []
+            parts += [f"incident {name(one)}: {one.get('status', {}).get('phase')}"]
+            parts += [f"  {row.get('step')} {row.get('action')} {row.get('ending')} {row.get('note')}" for row in rows]
+        parts += self.cluster.problems
+        return "\n".join(parts)
+
+    def close(self) -> None:
+        if self.controller_runs:
+            self.kill_controller()
+
+
+@contextlib.contextmanager
+def standing(folder: Path, *, retest: str = "pass", nodes: int = 3) -> Iterator[Stand]:
+    """All but the controller runs and serves. `retest`: what the test of a node comes to (tests/kube_fake_admit.py)."""
+    clock = RealClock()
+    store = Store(clock)
+    kubelet = functools.partial(ProcessKubelet, folder=_made(folder / "nodes"), images=_images(folder, retest))
+    with Cluster(store, clock, kubelet=kubelet) as cluster, serving(store, kubelet=cluster.kubelet) as server:
+        stand = Stand(folder, store, cluster, server)
+        host, port = server.url.removeprefix("http://").split(":")
+        cluster.kubelet.fabric.forward(PORT, (host, int(port)))
+        server.access.admit("token-of-controller", CONTROLLER)
+        server.access.enforced = True
+        write_kubeconfig(stand.kubeconfig, f"http://{GATEWAY}:{PORT}", token="token-of-controller")
+        _write_settings(stand)
+        for one in range(nodes):
+            cluster.kubelet.host(f"node-{one}").joinpath("var/log").mkdir(parents=True)
+            cluster.node(f"node-{one}", gpus=2)
+        try:
+            _deliver(stand)
+            cluster.start()
+            yield stand
+        finally:
+            stand.close()
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _images(folder: Path, retest: str) -> dict[str, Image]:
+    fakes = _made(folder / "fakes")
+    program = fakes / "rankmuster"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{TESTS}/kube_fake_admit.py" {retest} "$@"\n')
+    program.chmod(0o755)
+    own = {"PATH": PATH, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {
+        "registry.example/rankmuster": Image(["rankmuster"], environment=own),
+        "registry.example/rankmuster-agent": Image(environment=own),
+        "registry.example/rankmuster-admission": Image(environment={**own, "PATH": f"{fakes}:{PATH}"}),
+        "engine": Image(environment=own),
+    }
+
+
+def _write_settings(stand: Stand) -> None:
+    token = stand.folder / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    said = {
+        "journal": f"sqlite:///{stand.journal}",
+        "history": f"sqlite:///{stand.folder}/history.db",
+        "folder": str(_made(stand.folder / "volume")),
+        "token_file": str(token),
+        "namespace": "rankmuster",
+        "enable": ["traffic", "group", "node", "retest"],
+        "period": 1,
+        "election": {"lease_seconds": 3, "renew_seconds": 2, "retry_seconds": 0.2},
+        "admission": {"job": {"image": "registry.example/rankmuster-admission:1"}},
+    }
+    stand.settings.write_text(yaml.safe_dump(said))
+
+
+def _deliver(stand: Stand) -> None:
+    """What an installation brings, then the workload."""
+    from kube_sim.definitions import keep_definitions
+
+    keep_definitions(stand.store)
+    for one in overlay():
+        if one["kind"] not in ("Deployment", "NetworkPolicy", "PodDisruptionBudget", "PersistentVolumeClaim"):
+            stand.store.create(_quick(one), check="")
+    for space in ("rankmuster", NAMESPACE):
+        stand.store.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": "rankmuster-token", "namespace": space},
+                "stringData": {"token": TOKEN},
+            }
+        )
+    stand.store.create(POLICY)
+    stand.store.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "llm-serving", "namespace": NAMESPACE, "labels": {"app": "llm"}},
+            "spec": {
+                "selector": {"app": "llm", "leaderworkerset.sigs.k8s.io/worker-index": "0"},
+                "ports": [{"port": 80, "targetPort": 8000}],
+            },
+        }
+    )
+    for one in injected():
+        stand.store.create(one)
+
+
+@functools.cache
+def _overlay_text() -> str:
+    ran = subprocess.run(
+        ["kubectl", "kustomize", str(REPOSITORY / "deploy/kubernetes/overlays/acting")],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return ran.stdout
+
+
+def overlay() -> list[Object]:
+    """The acting overlay's objects, definitions first."""
+    found = [one for one in yaml.safe_load_all(_overlay_text()) if one]
+    return sorted(found, key=lambda one: one["kind"] not in ("CustomResourceDefinition", "Namespace"))
+
+
+@functools.cache
+def _injected_text() -> str:
+    engine = {
+        "name": "engine",
+        "image": "engine:1",
+        "command": [sys.executable, str(TESTS / "kube_fake_engine.py"), "/tmp/engine"],
+        "resources": {"limits": {"nvidia.com/gpu": "2"}},
+    }
+    template = pod_template(containers=[engine], labels={"app": "llm"}, terminationGracePeriodSeconds=20)
+    given = yaml.safe_dump(leader_worker_set(template=template))
+    words = [*PROGRAM, "kube", "inject", "-", "--gate", "--engine", "vllm", "--no-metrics"]
+    ran = subprocess.run(words, input=given, capture_output=True, check=True, text=True)
+    return ran.stdout
+
+
+def injected() -> list[Object]:
+    """The workload as `kube inject` makes it, its sidecars looking once a second so that a test need not wait."""
+    found = [one for one in yaml.safe_load_all(_injected_text()) if one]
+    for one in found:
+        for template in (one["spec"]["leaderWorkerTemplate"]["workerTemplate"],):
+            for container in template["spec"]["initContainers"]:
+                container["args"] = [*container["args"], "--period", "1"]
+    return found
+
+
+def _quick(obj: Object) -> Object:
+    """Probes of the delivered objects look once a second."""
+    if obj["kind"] == "DaemonSet":
+        for container in obj["spec"]["template"]["spec"]["containers"]:
+            for kind in ("readinessProbe", "livenessProbe"):
+                container[kind]["periodSeconds"] = 1
+    return obj
+
+
+def of_pods(changes: list[Change], kind: str = "pods") -> list[Change]:
+    """Of the instance's."""
+    return [one for one in changes if one.kind == kind and labels(one.obj).get("app") == "llm"]
