@@ -47,6 +47,8 @@ class Rule:
         return frozenset((self.group, resource, verb) for resource in self.resources for verb in self.verbs)
 
 
+_HOLD = Rule(DOMAIN, ("communicationpolicies",), ("patch",), "the finalizer while an incident under it is open")
+
 CLUSTER: dict[Part, tuple[Rule, ...]] = {
     Part.OBSERVE: (
         Rule("", ("pods", "nodes", "namespaces"), READ, "which instances there are, and where they run"),
@@ -56,7 +58,7 @@ CLUSTER: dict[Part, tuple[Rule, ...]] = {
         Rule("batch", ("jobs",), READ, "what makes pods, and the Jobs of admission"),
         Rule("apiextensions.k8s.io", ("customresourcedefinitions",), READ, "whether ours are of a newer version"),
         Rule(DOMAIN, ("communicationpolicies",), READ, "what people ask for"),
-        Rule(DOMAIN, ("communicationpolicies",), ("patch",), "the finalizer while an incident under it is open"),
+        Rule("discovery.k8s.io", ("endpointslices",), ("list",), "whether a Service heeds a pod's readiness"),
         Rule(DOMAIN, ("communicationincidents", "nodeadmissions"), (*READ, *APPLY), "our own records"),
         Rule(
             DOMAIN,
@@ -67,11 +69,16 @@ CLUSTER: dict[Part, tuple[Rule, ...]] = {
         Rule("", ("events",), APPLY, "what we say on the objects of others"),
     ),
     Part.TRAFFIC: (
+        _HOLD,
         Rule("", ("pods/status",), ("patch",), "the condition of our readiness gate"),
         Rule("", ("pods",), ("patch",), "the label by which an InferencePool selects"),
     ),
-    Part.GROUP: (Rule("", ("pods",), ("delete",), "a group is rebuilt by deleting its pods, each bound to its UID"),),
-    Part.NODE: (Rule("", ("nodes",), ("patch",), "taint, label and cordon with our owner annotation"),),
+    Part.GROUP: (
+        _HOLD,
+        Rule("", ("pods",), ("delete",), "a group is rebuilt by deleting its pods, each bound to its UID"),
+        Rule("batch", ("jobs",), ("delete",), "a JobSet is rebuilt by deleting its Jobs, each bound to its UID"),
+    ),
+    Part.NODE: (_HOLD, Rule("", ("nodes",), ("patch",), "taint, label and cordon with our owner annotation")),
 }
 """Over the whole cluster: instances stand in the namespaces of those who run them."""
 

@@ -84,7 +84,7 @@ class Making:
             evidence=PodEvidence(
                 self.calls,
                 self._pods(known, find),
-                api=self.api,
+                api=self.api if self.settings.exec_evidence else None,
                 container=spec.container,
                 sidecar_port=self.settings.sidecar_port,
                 agent_port=self.settings.agent_port,

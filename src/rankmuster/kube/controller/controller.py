@@ -347,7 +347,9 @@ class Controller:
         names = {one.name for one in self.fleet.of_policy(key)}
         opened = [head for head in self._outside.journal.incidents(open_only=True) if head.instance in names]
         now = self._outside.unix_now()
-        wanted = finalizer.wanted(policy, opened, now)
+        # what only observes holds nothing, and needs nobody to let go of it
+        acts = policy.spec is not None and any(one in self._settings.enable for one in policy.spec.enable)
+        wanted = finalizer.wanted(policy, opened if acts or policy.held else (), now)
         if policy.deleting and policy.held and wanted:
             finalizer.abort(self._outside.journal, opened, now)
         if wanted != policy.held and not (wanted and policy.deleting):

@@ -41,7 +41,7 @@ class ControllerSettings(Part):
 
     `folder`: of evidence, kept by a volume. `token_file`: shared with sidecars and agents. `period`: seconds
     between two looks at an instance. `resync_seconds`: between two whole lists, after which nothing that a watch missed
-    is left.
+    is left. `exec_evidence`: evidence of pods without a sidecar by a command in them, which needs the right to exec.
     """
 
     journal: str | None = None
@@ -60,6 +60,7 @@ class ControllerSettings(Part):
     resync_seconds: Annotated[float, Check(ge=10, le=86_400)] = 600.0
     sidecar_port: Annotated[int, Check(ge=1, le=65_535)] = SIDECAR_PORT
     agent_port: Annotated[int, Check(ge=1, le=65_535)] = AGENT_PORT
+    exec_evidence: bool = False
     polls_at_once: Annotated[int, Check(ge=1, le=256)] = 32
     limits: Limits = DEFAULT_LIMITS
     election: Election = Election()
