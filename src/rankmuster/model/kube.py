@@ -30,6 +30,12 @@ FENCED_LABEL = f"{DOMAIN}/fenced"
 INJECTED = f"{DOMAIN}/injected"
 """Annotation of a pod template: the version that `kube inject` was."""
 
+FINALIZER = f"{DOMAIN}/incident"
+"""Of policies, while an incident under them is open."""
+
+ADMISSION_BY = f"{DOMAIN}/admission-by"
+"""Annotation of a node whose admission taint is ours: JSON, which admission and when."""
+
 INSTANCE_LABEL = f"{DOMAIN}/instance"
 SCHEMA_ANNOTATION = f"{DOMAIN}/schema"
 """Of our CustomResourceDefinitions: the number of the schema. One that is greater than SCHEMA was written by a newer

@@ -235,6 +235,15 @@ def _selector(found: Object, owner: OwnerView) -> set[str]:
     return {str(key) for key in part(found, "spec", "selector", "matchLabels")} | expressions
 
 
+def given_back(found: Object) -> Mapping[str, Any] | None:
+    """The patch by which a pod gets all its parked labels back; None where none is parked."""
+    kept, now = _kept(found), part(found, "metadata", "labels")
+    if KEPT not in part(found, "metadata", "annotations"):
+        return None
+    labels = {label: value for label, value in kept.items() if now.get(label) == PARKED}
+    return {"metadata": {"annotations": {KEPT: None}, **({"labels": labels} if labels else {})}}
+
+
 def _kept(found: Object) -> dict[str, str]:
     return _read(text(found, "metadata", "annotations", KEPT))
 

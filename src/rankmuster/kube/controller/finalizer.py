@@ -15,9 +15,7 @@ from rankmuster.collect.deadline import Deadline
 from rankmuster.incident.journal import Journal
 from rankmuster.kube.controller.matching import PolicyView
 from rankmuster.model.incident import Event, EventKind, IncidentHead
-from rankmuster.model.kube import DOMAIN
-
-FINALIZER = f"{DOMAIN}/incident"
+from rankmuster.model.kube import DOMAIN, FINALIZER
 
 HOLD_SECONDS = 300.0
 """An aborted incident is closed within seconds; a controller that was away for a while gets its chance."""

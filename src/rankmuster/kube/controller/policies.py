@@ -10,14 +10,13 @@ from rankmuster.adapters.kube.fields import moment
 from rankmuster.adapters.kube.gateways import objections as gateway_objections
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.kube.controller.conditions import Wanted, conditions
-from rankmuster.kube.controller.finalizer import FINALIZER
 from rankmuster.kube.controller.fleet import Fleet, Known
 from rankmuster.kube.controller.matching import PolicyView
 from rankmuster.kube.controller.policy_config import PolicyRefused, config_of, read_policy
 from rankmuster.kube.controller.settings import ControllerSettings
 from rankmuster.kube.controller.states import SKEW_SECONDS, States
 from rankmuster.model.fault import Progress
-from rankmuster.model.kube import GATE
+from rankmuster.model.kube import FINALIZER, GATE
 from rankmuster.report.inert import plain
 
 CALL_SECONDS = 10.0
