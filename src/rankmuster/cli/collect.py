@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankmuster.cli.collect_pods import DEADLINE_SECONDS as POD_SECONDS
+from rankmuster.cli.collect_pods import PodsAsked, collect_pods, options_there, refuse_here
 from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say, write_stdout
 from rankmuster.cli.slim_numpy import load_numpy
@@ -51,8 +53,14 @@ def collect(
         typer.Option("--output", metavar="PATH", help="The bundle to make: a folder, or a file that ends in .tar.zst."),
     ],
     deadline: Annotated[
-        float, typer.Option("--deadline", metavar="SECONDS", min=LEAST_SECONDS, help="Seconds for all of it together.")
-    ] = DEADLINE_SECONDS,
+        float | None,
+        typer.Option(
+            "--deadline",
+            metavar="SECONDS",
+            min=LEAST_SECONDS,
+            help="Seconds for all of it together.  [default: 20; of pods 60]",
+        ),
+    ] = None,
     pid: Annotated[
         list[int] | None,
         typer.Option("--pid", metavar="PID", help="A process of the instance; may be given several times."),
@@ -104,9 +112,7 @@ def collect(
     ] = None,
     part: Annotated[
         Part,
-        typer.Option(
-            "--part", help="pod: what its ranks say and leave; node: what the node says of them, asking no rank; or all."
-        ),
+        typer.Option("--part", help="pod: what its ranks say and leave; node: what the node says of them; or all."),
     ] = Part.ALL,
     as_instance: Annotated[
         str, typer.Option("--as-instance", metavar="NAME", help="What the bundle calls the instance.")
@@ -115,9 +121,9 @@ def collect(
         str,
         typer.Option("--as-incarnation", metavar="ID", help="Which start of it this is, as all its nodes know it."),
     ] = "",
-    as_host: Annotated[
-        str, typer.Option("--as-host", metavar="NAME", help="What the bundle calls this host: a pod's own name for it.")
-    ] = "",
+    as_pods: Annotated[
+        bool, typer.Option("--as-pods", help="Call hosts what the ranks' pods call them; from outside of the pods.")
+    ] = False,
     addresses: Annotated[
         AddressMode,
         typer.Option("--addresses", help="foreign: public ones get a pseudonym; all: every one; keep: none."),
@@ -133,6 +139,31 @@ def collect(
     upload_deadline: Annotated[
         float, typer.Option("--upload-deadline", metavar="SECONDS", min=1.0, help="Seconds for the upload.")
     ] = 60.0,
+    pod: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pod", metavar="NAME", help="A pod of a Kubernetes cluster, instead of this node; several times."
+        ),
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", metavar="NAME", help="Of the pods; else the context's own.")
+    ] = None,
+    container: Annotated[
+        str | None,
+        typer.Option("--container", metavar="NAME", help="Of the pod, where ranks run; else the one with GPUs."),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig; else its current one.")
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option("--image", metavar="IMAGE", help="What an ephemeral container runs.")
+    ] = None,
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="Add a container to the pod, which stays in it until the pod ends.")
+    ] = False,
+    by_exec: Annotated[
+        bool, typer.Option("--exec", help="Only by what is in the pod's own containers, not by its sidecar.")
+    ] = False,
     debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:
     """Save the evidence of a live instance on this node, before anything is killed; or what one that has ended under
@@ -142,11 +173,45 @@ def collect(
     taken first, and what does not answer is written down and left behind. A healthy instance is not asked for dumps,
     and RAS is not asked where its version can crash the job, unless you say so. Secrets are left out.
 
+    With --pod it takes evidence out of pods of a cluster, which need nothing installed: by their sidecar, by rankmuster
+    in their container, or by a shell.
+
     The bundle's path goes to standard output, what happened to standard error. Then: rankmuster diagnose BUNDLE.
 
     Exit status: 0 evidence of the instance is saved, 2 only the node's own is (no instance was found), 3 nothing is,
     4 it is saved here and could not be uploaded.
     """
+    if pod:
+        refuse_here(pid=pid, left=left, run_folder=run_folder, as_pods=as_pods)
+        there = options_there(
+            dumps=dumps, look=look, log_megabytes=log_megabytes, part=part, stacks=stacks, page=metrics_url
+        )
+        return _of_pods(
+            PodsAsked(
+                pods=tuple(pod),
+                namespace=namespace,
+                container=container,
+                context=context,
+                image=image,
+                ephemeral=ephemeral,
+                by_exec=by_exec,
+                output=output,
+                seconds=POD_SECONDS if deadline is None else deadline,
+                stopped=stop_confirmed,
+                instance=instance,
+                as_instance=as_instance or None,
+                as_incarnation=as_incarnation or None,
+                ras_risk=ras_risk,
+                addresses=addresses,
+                options=there,
+            ),
+            upload,
+            upload_deadline,
+        )
+    if any((namespace, container, context, image, ephemeral, by_exec)):
+        raise CommandError(
+            "--namespace, --container, --context, --image, --ephemeral and --exec are of pods: name --pod"
+        )
     with doing("loading the program"):
         load_numpy()
         from rankmuster.adapters.supervisor_wire import default_run_folder
@@ -165,9 +230,10 @@ def collect(
         part=part,
     )
     folder = run_folder if run_folder is not None else default_run_folder()
-    called = Called(as_instance or None, as_incarnation or None, as_host or None)
+    called = Called(as_instance or None, as_incarnation or None, as_pods)
+    seconds = DEADLINE_SECONDS if deadline is None else deadline
     request = Request(
-        output, deadline, tuple(pid or ()), instance, wishes, _seconds_since_start(), folder.absolute(), called
+        output, seconds, tuple(pid or ()), instance, wishes, _seconds_since_start(), folder.absolute(), called
     )
     _step_back()
     hurry = threading.Event()
@@ -185,6 +251,22 @@ def collect(
         with doing(f"uploading {saved.path}"):
             if not _uploaded(saved.path, upload, upload_deadline):
                 return CollectStatus.NOT_UPLOADED
+    return CollectStatus.SAVED if saved.of_instance else CollectStatus.NODE_ONLY
+
+
+def _of_pods(asked: PodsAsked, upload: str | None, upload_seconds: float) -> int:
+    with doing(f"collecting from {len(asked.pods)} pod(s)"):
+        load_numpy()
+        saved = collect_pods(asked)
+    for path in saved.paths:
+        write_stdout(f"{path}\n")
+    if not saved.paths:
+        return CollectStatus.NOTHING
+    if upload is not None:
+        for path in saved.paths:
+            with doing(f"uploading {path}"):
+                if not _uploaded(path, upload, upload_seconds):
+                    return CollectStatus.NOT_UPLOADED
     return CollectStatus.SAVED if saved.of_instance else CollectStatus.NODE_ONLY
 
 

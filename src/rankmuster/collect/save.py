@@ -20,6 +20,7 @@ from rankmuster.collect.find.again import GONE, look_again
 from rankmuster.collect.find.endpoints import own_addresses
 from rankmuster.collect.find.facts import instance_facts
 from rankmuster.collect.find.naming import clean
+from rankmuster.collect.find.pod_hosts import with_pod_hosts
 from rankmuster.collect.find.search import Request as Wanted
 from rankmuster.collect.logs.left_given import NAME as LEFT
 from rankmuster.collect.look_for import Ambiguous, Sought, look_for
@@ -32,7 +33,7 @@ from rankmuster.collect.sink import Sink, SinkFull, Store
 from rankmuster.collect.strip.addresses import Addresses
 from rankmuster.collect.strip.text import Scrubber
 from rankmuster.collect.target import Target
-from rankmuster.collect.wishes import AddressMode, Part, Wishes
+from rankmuster.collect.wishes import AddressMode, Wishes
 from rankmuster.model.ranks_text import ranks_text
 
 CLOSE_SHARE = 0.06
@@ -51,23 +52,30 @@ class Refused(Exception):
     """Nothing was begun; the message says why and what to do."""
 
 
+UNKNOWN = "unknown"
+"""For `Called.incarnation`: somebody else knows it, and a guess would contradict him."""
+
+
 @dataclass(frozen=True, slots=True)
 class Called:
-    """Who the instance is, where the caller knows better than this node can: its name, its incarnation (the same on all
-    nodes), and the host as its ranks name it. None: as it is found."""
+    """Who the instance is, where the caller knows better than this node can: its name, and its incarnation, which is
+    the same on all nodes (UNKNOWN: not this node's guess either). None: as it is found. `pods`: hosts are named as the
+    pods of the ranks name them."""
 
     instance: str | None = None
     incarnation: str | None = None
-    host: str | None = None
+    pods: bool = False
 
-    def of(self, target: Target) -> Target:
+    def of(self, machine: Machine, target: Target) -> Target:
         """The target by these names."""
+        target = with_pod_hosts(machine, target) if self.pods else target
+        if self.incarnation == UNKNOWN:
+            target = replace(target, incarnation=None, agreed=False)
         return replace(
             target,
             name=clean(self.instance) if self.instance else target.name,
-            incarnation=self.incarnation or target.incarnation,
-            host=self.host or target.host,
-            agreed=target.agreed or self.incarnation is not None,
+            incarnation=self.incarnation if self.incarnation not in (None, UNKNOWN) else target.incarnation,
+            agreed=target.agreed or self.incarnation not in (None, UNKNOWN),
         )
 
 
@@ -135,7 +143,7 @@ def save(
     except BaseException:
         staging.abandon()
         raise
-    target = request.called.of(sought.target) if sought.target is not None else None
+    target = request.called.of(machine, sought.target) if sought.target is not None else None
     store = _store(staging, machine, target, request.wishes.addresses)
     closing = max(CLOSE_SECONDS, CLOSE_SHARE * request.deadline_seconds)
     working = Deadline(max(deadline.before(closing).at, clock() + LEAST_SECONDS / 2), clock)

@@ -27,6 +27,7 @@ class ProcessOfInstance:
     process. `environ`, `command`: everything, for collectors to look things up in; never written out unfiltered.
     `root`: where the process's own file system is seen from here (`/proc/PID/root`), `/` when it is the same.
     `gpu_uuids`, `gpus`: NVML indices and UUIDs, from NVML's process list or the environment.
+    `host`: as the process itself knows it, where that is another name than its target's (several pods of one node).
     `state`: one letter of /proc/PID/stat (Z: it has exited and was not reaped; X: it is gone); `exit_status`: of such a
     one, negative for a signal, None where nobody tells; `exited_at`: unix seconds, None unknown.
     """
@@ -51,6 +52,7 @@ class ProcessOfInstance:
     state: str = "?"
     exit_status: int | None = None
     exited_at: float | None = None
+    host: str | None = None
 
     def outside(self, path: str) -> Path:
         """Where a path of the process (absolute, or relative to its working folder) is found from here."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from rankmuster.collect.find.devices import Gpu
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.target import Target
 from rankmuster.model.hardware import GpuTrack
@@ -48,6 +49,7 @@ class Signals:
         self._clock = clock
         self._now = now
         self._nvml: NvmlSignal | None = None
+        self._dcgm: DcgmSignal | None = None
         self._nvml_at: float | None = None
         self._rdma: deque[RdmaLook] = deque(maxlen=RDMA_LOOKS)
 
@@ -66,12 +68,17 @@ class Signals:
             self._nvml = NvmlSignal(host, period=often, xids=xids, clock=self._clock, now=self._now)
             found.append(self._nvml)
         if source in (HardwareSource.AUTO, HardwareSource.DCGM) and config.hardware.dcgm_url:
-            found.append(
-                DcgmSignal(config.hardware.dcgm_url, host, period=period, xids=xids, clock=self._clock, now=self._now)
+            self._dcgm = DcgmSignal(
+                config.hardware.dcgm_url, host, period=period, xids=xids, clock=self._clock, now=self._now
             )
+            found.append(self._dcgm)
         if config.logs.enabled and config.logs.kernel:
             found.append(KernelSignal(machine=self._machine, period=period, clock=self._clock, wall=self._now))
         return tuple(found)
+
+    def own_gpus(self) -> Mapping[int, tuple[Gpu, ...]]:
+        """Process by its own number -> its GPUs, where our node agent's page says: in a pod nobody else can."""
+        return self._dcgm.processes if self._dcgm is not None else {}
 
     def instance(self, target: Target) -> tuple[Signal, ...]:
         """Those of one instance. Without processes here (its pages alone are given) fewer of them."""

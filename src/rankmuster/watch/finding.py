@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.find.devices import Gpu
 from rankmuster.collect.find.search import Found, Request
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.node.nvml_session import Listed, listed
@@ -20,7 +21,7 @@ from rankmuster.collect.proc import Proc
 from rankmuster.collect.target import Target
 from rankmuster.watch.finding_arrivals import may_be_instance, state_of
 from rankmuster.watch.finding_kept import Kept
-from rankmuster.watch.finding_known import Known, shape, without_ours
+from rankmuster.watch.finding_known import Known, shape, with_gpus, without_ours
 from rankmuster.watch.finding_pace import SHARE, SearchPace
 from rankmuster.watch.finding_search import MAX_LEFT_BEHIND, NodeSearch, Search, left_behind
 
@@ -61,7 +62,8 @@ class Finder:
     `names`, `pids`: as in the configuration; a pid means the instance that it was in when it was seen first, for good.
     `find_seconds`: between two searches while an instance is missing; `share`: of one core, at most, for searches;
     `keep_seconds`: how long one that ended stays in sight. `unix_now`: unix seconds, `clock`: seconds that
-    never jump. `ask_nvml`: asks NVML for its processes within so many seconds; None where it cannot say.
+    never jump. `ask_nvml`: asks NVML for its processes within so many seconds; None where it cannot say. `own_gpus`:
+    GPUs of processes by their own numbers, where somebody outside of this pod has told.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Finder:
         clock: Callable[[], float] = time.monotonic,
         unix_now: Callable[[], float] = time.time,
         ask_nvml: Callable[[float], Listed | None] = listed,
+        own_gpus: Callable[[], Mapping[int, tuple[Gpu, ...]]] = dict,
     ) -> None:
         self._proc = Proc(machine.proc)
         self._names = frozenset(names)
@@ -83,6 +86,8 @@ class Finder:
         self._keep = keep_seconds
         self._clock = clock
         self._unix_now = unix_now
+        self._own_gpus = own_gpus
+        self._gpus_seen: Mapping[int, tuple[Gpu, ...]] = {}
         self._node = NodeSearch(machine, ask_nvml, clock=clock, unix_now=unix_now)
         self._pace = SearchPace(find_seconds, share)
         self._kept = Kept(self._names, by_pid=bool(pids))
@@ -105,6 +110,8 @@ class Finder:
             self._pace.changed()
         if self._stirred(pids):
             self._pace.stirred()
+        if self._own_gpus() != self._gpus_seen:
+            self._pace.changed()
         self._listed = pids
         self._find(now, deadline)
         self._kept.forget(self._clock(), self._keep)
@@ -156,7 +163,9 @@ class Finder:
             self._notes = (search.error,)
             self._pace.searched(now, search.cost, settled=False)
             return
-        found = replace(search.found, targets=tuple(filter(None, map(without_ours, search.found.targets))))
+        gpus = self._gpus_seen = dict(self._own_gpus())
+        targets = (with_gpus(one, gpus) for one in map(without_ours, search.found.targets) if one is not None)
+        found = replace(search.found, targets=tuple(targets))
         before = {name: shape(one.target) for name, one in self._kept.known.items()}
         self._kept.take(found, now)
         self._notes = (*found.notes, *self._missing(found))

@@ -8,10 +8,11 @@ every rank has been replaced, it is another incarnation, whatever else went on.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Set
+from collections.abc import Callable, Hashable, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
+from rankmuster.collect.find.devices import Gpu
 from rankmuster.collect.target import ProcessOfInstance, Role, Target
 
 GONE = "X"
@@ -58,6 +59,23 @@ def without_ours(target: Target) -> Target | None:
     if len(kept) == len(target.processes):
         return target
     return replace(target, processes=kept) if kept else None
+
+
+def with_gpus(target: Target, gpus: Mapping[int, tuple[Gpu, ...]]) -> Target:
+    """The target with the GPUs of those processes that somebody knows; what a pod guesses counts from its own 0."""
+    if not any(process.inner_pid in gpus for process in target.processes):
+        return target
+    return replace(target, processes=tuple(_with_gpus(one, gpus.get(one.inner_pid)) for one in target.processes))
+
+
+def _with_gpus(process: ProcessOfInstance, gpus: tuple[Gpu, ...] | None) -> ProcessOfInstance:
+    if gpus is None:
+        return process
+    return replace(
+        process,
+        gpus=tuple(gpu.index for gpu in gpus if gpu.index is not None),
+        gpu_uuids=tuple(gpu.uuid for gpu in gpus if gpu.uuid is not None),
+    )
 
 
 def telling(target: Target) -> tuple[ProcessOfInstance, ...]:

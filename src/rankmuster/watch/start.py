@@ -58,9 +58,12 @@ def run(config: WatchConfig, tell: Callable[[Told], None], wake: Event, seconds:
     if trouble is not None:
         note(f"earlier stops are not known: {trouble}")
     named, unnamed = _given(config)
+    builder = Signals(config, machine, time.monotonic, time.time)
     parts = Parts(
-        finder=Finder(machine, config.instances, config.pids, find_seconds=config.find_seconds),
-        builder=Signals(config, machine, time.monotonic, time.time),
+        finder=Finder(
+            machine, config.instances, config.pids, find_seconds=config.find_seconds, own_gpus=builder.own_gpus
+        ),
+        builder=builder,
         responder=responder,
         sinks=tuple(sinks),
         tell=tell,

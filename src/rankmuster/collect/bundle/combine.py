@@ -14,6 +14,12 @@ from rankmuster.collect.bundle.node import MergeRefused, Node
 
 _IDENTITY = ("instance", "incarnation", "world_size")
 
+_BY_NODE = ("gpu", "gpu_uuid", "host_pid")
+"""Facts of a process that its node knows: a pod counts its GPUs from 0, and sees no number but its own."""
+
+_MOVING = ("state", "started_at")
+"""... that two who look at one process at once see differently."""
+
 
 def identity(node: Node) -> dict[str, Any]:
     """What the node says of whose bundle it is: its `instance.json`, else its manifest.
@@ -110,19 +116,34 @@ def _time(node: Node, key: str) -> float | None:
 def _processes(nodes: Sequence[Node], contradictions: list[str]) -> list[dict[str, Any]]:
     """One entry per rank: what a later look says counts, but an exit that was seen once stays seen."""
     by_rank: dict[int, dict[str, Any]] = {}
+    shared = any(_part(node) is not None for node in nodes)
+    by_node: set[int] = set()
     for node in nodes:
         for process in processes(node):
-            known = by_rank.setdefault(process["rank"], {})
+            rank = process["rank"]
+            known = by_rank.setdefault(rank, {})
+            takes_gpus = _part(node) == "node" or rank not in by_node
+            if _part(node) == "node" and process.get("gpu") is not None:
+                by_node.add(rank)
+                for key in _BY_NODE:
+                    known.pop(key, None)
             for key, value in process.items():
                 earlier = known.get(key)
-                if value is None and earlier is not None:
+                if (value is None and earlier is not None) or (key in _BY_NODE and not takes_gpus):
                     continue
-                if earlier is not None and earlier != value:
+                if earlier is not None and earlier != value and not (shared and key in _MOVING):
                     contradictions.append(
                         f"rank {process['rank']}: {key} was {_short(earlier)}, and is {_short(value)} on {node.label}"
                     )
                 known[key] = value
     return [by_rank[rank] for rank in sorted(by_rank)]
+
+
+def _part(node: Node) -> str | None:
+    """`pod` or `node` for bundles of two that share the work; None for one that has taken everything."""
+    wishes = node.document.get("wishes")
+    part = wishes.get("part") if isinstance(wishes, Mapping) else None
+    return part if part in ("pod", "node") else None
 
 
 def _environment(nodes: Sequence[Node], contradictions: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:

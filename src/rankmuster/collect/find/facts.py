@@ -57,7 +57,7 @@ def _process(target: Target, process: ProcessOfInstance) -> dict[str, object]:
     return {
         "rank": process.rank,
         "pid": process.inner_pid,
-        "host": target.host,
+        "host": process.host or target.host,
         "gpu": process.gpus[0] if process.gpus else None,
         "gpu_uuid": process.gpu_uuids[0] if process.gpu_uuids else None,
         "exit_code": process.exit_status,

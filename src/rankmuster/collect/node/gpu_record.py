@@ -100,12 +100,12 @@ class GpuRecord:
 
         An instance whose workers NVML does not list at all has not left its GPUs: then nothing is said of processes.
         """
-        pids = self.translation(target)
+        pids, hosts = self.translation(target), _hosts(target)
         hidden = target is not None and bool(target.workers) and not self.lists_processes()
         lines = []
         for row in self._rows:
             known = self._gpus.get(row["gpu"], {})
-            head = {"time": row["time"], "host": self.host, "gpu": row["gpu"]}
+            head = {"time": row["time"], "host": hosts.get(row["gpu"], self.host), "gpu": row["gpu"]}
             head |= {key: known[key] for key in ("uuid", "bus_id") if key in known}
             rest = {key: value for key, value in row.items() if key not in head}
             rest["pids"] = None if hidden or row.get("pids") is None else pids.of(row["pids"])
@@ -130,3 +130,13 @@ class GpuRecord:
             "gpus": gpus,
         }
         return json.dumps(document, indent=1).encode() + b"\n"
+
+
+def _hosts(target: Target | None) -> dict[int, str]:
+    """GPU -> host as the pod that has it names it; only where all of its processes agree."""
+    found: dict[int, set[str]] = {}
+    for process in target.processes if target is not None else ():
+        if process.host is not None:
+            for gpu in process.gpus:
+                found.setdefault(gpu, set()).add(process.host)
+    return {gpu: next(iter(hosts)) for gpu, hosts in found.items() if len(hosts) == 1}

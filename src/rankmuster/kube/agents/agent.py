@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from rankmuster.kube.agents.token import Token
 from rankmuster.kube.agents.uploading import Uploading
 
 MOST_LISTED = 1000
+MOST_PIDS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +106,9 @@ class NodeAgent:
         if not wish.pods:
             return trouble(422, "no pod is named: whose GPUs are meant?")
         here = pods_here(self._settings.proc, {pod.uid for pod in wish.pods})
-        if len(here) > 1:
-            return trouble(
-                422, f"{len(here)} of these pods run here ({', '.join(sorted(here))}): ask for one at a time"
-            )
-        pod = next(iter(here.values()), None)
-        key = ("node", pod.uid if pod is not None else "", wish.instance)
+        key = ("node", frozenset(here), wish.instance)
         try:
-            taken, handle = self._taker.take(key, _options(wish, pod), wish.seconds)
+            taken, handle = self._taker.take(key, _options(wish, here), wish.seconds)
         except Busy as error:
             return trouble(503, str(error))
         return bundle_answer(taken, handle)
@@ -148,12 +144,11 @@ class NodeAgent:
         return self._fingerprint.answer(again=asked.query.get("again") == "1")
 
 
-def _options(wish: wire.Wish, pod: PodHere | None) -> list[str]:
+def _options(wish: wire.Wish, here: Mapping[str, PodHere]) -> list[str]:
     found = ["--part", "node", "--as-instance", wish.instance, "--dumps", "never", "--ras-risk", "never", "--no-stacks"]
     if wish.incarnation:
         found += ["--as-incarnation", wish.incarnation]
-    if pod is None:
+    pids = sorted(pid for pod in here.values() for pid in pod.engine)[:MOST_PIDS]
+    if not pids:
         return [*found, "--instance", wish.instance]  # it has ended: what the node says is taken all the same
-    if pod.host:
-        found += ["--as-host", pod.host]
-    return [*found, *(word for pid in pod.pids[:256] for word in ("--pid", str(pid)))]
+    return [*found, "--as-pods", *(word for pid in pids for word in ("--pid", str(pid)))]

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rankmuster.collect import bounded
+from rankmuster.collect.find import titles
+from rankmuster.collect.find.ranks import from_environ
+from rankmuster.collect.find.seen import INSTANCE
 from rankmuster.collect.node import cgroups
 from rankmuster.collect.proc import NotAllowed, Proc
 
@@ -24,17 +27,14 @@ PAUSE = "pause"
 
 @dataclass(frozen=True, slots=True)
 class PodHere:
-    """`pids`: the host's. `host`: the pod's own name for its host, None unknown. `name`, `namespace`, `instance`: as its
-    environment says, empty where it does not. `inner`: host pid -> number in the pod."""
+    """`pids`: the host's. `engine`: of them those that are an instance's by their own words; our sidecar is none of it.
+    `name`, `namespace`: as its environment says, empty where it does not."""
 
     uid: str
     pids: tuple[int, ...]
-    inner: dict[int, int]
-    host: str | None = None
+    engine: tuple[int, ...]
     name: str = ""
     namespace: str = ""
-    container: str = ""
-    instance: str = ""
 
 
 def pods_here(root: Path, wanted: Iterable[str] | None = None) -> dict[str, PodHere]:
@@ -71,29 +71,28 @@ def _environs(proc: Proc, pids: list[int]) -> dict[int, dict[str, str]]:
 
 
 def _pod(uid: str, proc: Proc, pids: list[int], environs: dict[int, dict[str, str]]) -> PodHere:
-    inner: dict[int, int] = {}
     kept: list[int] = []
+    titled: list[int] = []
     for pid in pids:
         try:
-            stat, status = proc.stat(pid), proc.status(pid)
+            stat, command = proc.stat(pid), proc.command(pid)
         except (NotAllowed, OSError):
             continue
         if stat is None or stat.kernel_thread or stat.comm == PAUSE:
             continue
         kept.append(pid)
-        if status is not None and status.pids:
-            inner[pid] = status.pids[-1]
-    known = [environs.get(pid, {}) for pid in kept]
+        known = titles.recognise(command or (), stat.comm)
+        if (known is not None and known.engine) or from_environ(environs.get(pid, {})) is not None:
+            titled.append(pid)
+    marked = [pid for pid in kept if environs.get(pid, {}).get(INSTANCE)]
 
     def said(name: str) -> str:
-        return next((one[name] for one in known if one.get(name)), "")
+        return next((found for pid in kept if (found := environs.get(pid, {}).get(name))), "")
 
     return PodHere(
         uid=uid,
         pids=tuple(kept),
-        inner=inner,
-        host=said("HOSTNAME").partition(".")[0] or None,
+        engine=tuple(marked or titled),
         name=said("POD_NAME"),
         namespace=said("POD_NAMESPACE"),
-        instance=said("RANKMUSTER_INSTANCE"),
     )

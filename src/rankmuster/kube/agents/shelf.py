@@ -1,9 +1,9 @@
 """Bundles on the node's disk: they outlive their pod, this process and a reboot, and they never fill the disk.
 
 A bundle and a card beside it (`NAME.json`: whose it is, its digest, whether it has been uploaded). The bundle comes
-first and the card last, both by a rename, so that what has a card is whole. What lies there without one after a crash is
-swept. Room is made of the oldest that has been uploaded, then of the oldest; the newest of an instance is not given up,
-since it may be the only evidence that there is.
+first and the card last, both by a rename, so that what has a card is whole. What lies there without one after a crash
+is swept. Room is made of the oldest that has been uploaded, then of the oldest; the newest of an instance is not given
+up while it is young, since it may be the only evidence that there is.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ MOST_BYTES = 8 << 30
 
 LEAST_FREE = 1 << 30
 """Bytes of the disk that stay free: a node whose disk is full evicts pods."""
+
+KEEP_SECONDS = 7 * 86_400.0
+"""For which the newest of an instance is kept whatever comes. Each pod of a Deployment is an instance of its own, and a
+node has hundreds of them in a year."""
 
 MAX_CARD = 64 << 10
 PIECE = 256 << 10
@@ -170,8 +174,9 @@ class Shelf:
                 if gone is None:
                     raise NotKept(
                         507,
-                        f"there is no room for {wanted} bytes: {len(self._cards)} bundle(s) with {held} bytes are here, "
-                        f"{free} bytes of the disk are free, and the newest of each instance is never given up",
+                        f"no room for {wanted} bytes: {len(self._cards)} bundle(s) with {held} bytes are here, "
+                        f"{free} bytes of the disk are free, and the newest of an instance is kept for "
+                        f"{KEEP_SECONDS / 86_400:.0f} days",
                     )
                 self._drop(gone)
 
@@ -180,8 +185,8 @@ class Shelf:
         newest = {card.instance or card.pod_uid: card.name for card in ordered}
         given = [card for card in ordered if newest[card.instance or card.pod_uid] != card.name]
         given += [card for card in ordered if card not in given and (card.instance or card.pod_uid) in newer]
-        # the newest of others only where a copy of it is elsewhere
-        given += [card for card in ordered if card not in given and card.uploaded]
+        old = self._now() - KEEP_SECONDS
+        given += [card for card in ordered if card not in given and card.at < old]
         return min(given, key=lambda card: (not card.uploaded, card.at), default=None)
 
     def _drop(self, card: Card) -> None:

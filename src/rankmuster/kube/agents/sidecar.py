@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.save import UNKNOWN
 from rankmuster.kube.agents import wire
 from rankmuster.kube.agents.handing import hand_over
 from rankmuster.kube.agents.roll import LOOK_SECONDS, NAME, Roll
@@ -147,8 +148,8 @@ class Sidecar:
         name = settings.instance or (wish.instance if wish is not None else "")
         if name:
             found += ["--as-instance", name]
-        if wish is not None and wish.incarnation:
-            found += ["--as-incarnation", wish.incarnation]
+        # a guess from here would contradict whoever knows: the incarnation is the first pod's
+        found += ["--as-incarnation", (wish.incarnation if wish is not None else None) or UNKNOWN]
         if wish is not None and wish.stopped:
             found.append("--stop-confirmed")
         if settings.metrics_url:
@@ -165,7 +166,7 @@ class Sidecar:
         return [word for pid in living[:64] for word in ("--pid", str(pid))]
 
     def _keep(self, taken: Taken) -> None:
-        """A bundle that the controller wished goes to the agent as well: whoever wished it may be gone when it comes."""
+        """What the controller wished goes to the agent as well: whoever wished it may be gone when it comes."""
         if self._settings.agent is not None:
             copy = self._copy(taken)
             if copy is not None:

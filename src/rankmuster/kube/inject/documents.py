@@ -41,7 +41,7 @@ class Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """Strings stay strings where Kubernetes' reader has no such type; a key that is there twice is an error, as there."""
+    """Strings stay strings where Kubernetes' reader has no such type; a key that is there twice is an error."""
 
 
 _Loader.yaml_implicit_resolvers = {

@@ -207,7 +207,8 @@ def _security(
     notes: list[str] = []
     if user is None and own.get("runAsNonRoot", pod.get("runAsNonRoot")):
         notes.append(
-            f"{template.where}: the engine runs as a user of its image's that is not written here: the sidecar sees its "
+            f"{template.where}: the engine runs as a user of its image's that is not written here: the sidecar sees "
+            "its "
             "processes only as the same one; give --run-as-user"
         )
         return bare, notes

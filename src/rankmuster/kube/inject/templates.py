@@ -20,8 +20,8 @@ class NotInjectable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One pod template. `metadata`: of its pods, None where the kind has no place for it. `spec`: the pod's own, changed
-    in place. `main`: a container outside `spec.containers` (KServe's model). `where`: for messages.
+    """One pod template. `metadata`: of its pods, None where the kind has no place for it. `spec`: the pod's own,
+    changed in place. `main`: a container outside `spec.containers` (KServe's model). `where`: for messages.
     `instance`: with references to variables (`$(NAME)`); `labels`: variable -> label that it is taken from."""
 
     where: str

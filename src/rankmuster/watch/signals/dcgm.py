@@ -12,13 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 
 from rankmuster.collect.deadline import Clock, Deadline
+from rankmuster.collect.find.devices import Gpu
 from rankmuster.collect.logs.http_get import Hold, Unanswered, pour
 from rankmuster.collect.logs.metrics_page import problem, shown
 from rankmuster.model.plane import Plane
 from rankmuster.watch.signals import dcgm_page
 from rankmuster.watch.signals.dcgm_page import Filter, Page, PageGpu, Parser
 from rankmuster.watch.signals.gpu_rates import Rates
-from rankmuster.watch.signals.gpu_rows import one_sample
+from rankmuster.watch.signals.gpu_rows import OF_POD, one_sample
 from rankmuster.watch.signals.gpu_xid import Xids
 from rankmuster.watch.signals.signal import Declined, Failed, Heard, Said
 
@@ -71,6 +72,7 @@ class DcgmSignal:
         self._lock = threading.Lock()
         self._closed = False
         self.pods: Mapping[str, frozenset[str]] = {}
+        self.processes: Mapping[int, tuple[Gpu, ...]] = {}  # of a pod by its own numbers, where the page says
 
     @property
     def name(self) -> str:
@@ -144,6 +146,7 @@ class DcgmSignal:
             return
         samples = [self._sample(gpu, now, unix) for gpu in page.gpus.values()]
         self.pods = {gpu.labels.uuid or str(index): frozenset(gpu.pods) for index, gpu in page.gpus.items() if gpu.pods}
+        self.processes = _processes(page)
         yield from self._decline(now, self._too_little(page))
         self._seen |= page.gpus.keys()
         gone = sorted(self._seen - page.gpus.keys())
@@ -164,10 +167,10 @@ class DcgmSignal:
             uuid=labels.uuid,
             bus=labels.bus,
             time=unix,
-            pids=None,
+            pids=labels.pids,
             # The rate of a clock that never jumps: `unix` may be set between two pages.
             columns=rates.columns(now, gpu.values),
-            source="dcgm-exporter",
+            source="dcgm-exporter" if labels.pids is None else OF_POD,
         )
         return Heard(now, unix, track, Plane.HARDWARE)
 
@@ -240,6 +243,20 @@ def _beat(page: Page) -> frozenset[tuple[int, str, float]]:
     rows = [(index, name, value) for index, gpu in page.gpus.items() for name, value in gpu.values.items()]
     energy = [row for row in rows if row[1] == dcgm_page.ENERGY]
     return frozenset(energy or [row for row in rows if row[1] != dcgm_page.XID])
+
+
+def _processes(page: Page) -> dict[int, tuple[Gpu, ...]]:
+    """Whose GPU is which: one that a process has for itself counts before those that it shares (a rank that looks at
+    all GPUs leaves a little on the first)."""
+    on: dict[int, list[PageGpu]] = {}
+    for gpu in page.gpus.values():
+        for pid in gpu.labels.pids or ():
+            on.setdefault(pid, []).append(gpu)
+    found = {}
+    for pid, gpus in on.items():
+        own = [gpu for gpu in gpus if gpu.labels.pids == (pid,)] or gpus
+        found[pid] = tuple(Gpu(gpu.labels.gpu, gpu.labels.uuid) for gpu in own)
+    return found
 
 
 def _code(gpu: PageGpu) -> int | None:

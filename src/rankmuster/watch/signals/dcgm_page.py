@@ -26,6 +26,9 @@ PCIE_TX, PCIE_RX = "DCGM_FI_PROF_PCIE_TX_BYTES", "DCGM_FI_PROF_PCIE_RX_BYTES"
 XID = "DCGM_FI_DEV_XID_ERRORS"
 WANTED = (UTIL, ENGINE, MEMORY, POWER, ENERGY, CLOCK, NVLINK_TX, NVLINK_RX, NVLINK, PCIE_TX, PCIE_RX, XID)
 
+PIDS_LABEL = "pids"
+"""Of the page of our own node agent, for one pod: processes on the GPU by the pod's own numbers, between commas."""
+
 BLANK = 1e18
 """DCGM's blank values are 0x7ffffffffffffff0 and up (dcgm_structs.h), and 140737488355328 in older 64-bit floats."""
 _OLD_BLANK = 140737488355328.0
@@ -35,6 +38,8 @@ MOST_LINE = 4096
 MOST_KEPT = 1 << 20
 """Bytes of lines kept: 16 GPUs with 12 series and ten pods on each have 800 KB."""
 MOST_GPUS = 256
+MOST_PIDS = 512
+"""Processes on one GPU; more would not fit into a line."""
 _MOST_LABELS = 4096
 
 _LINE = re.compile(r"([A-Z0-9_]+)\{(.*)\}\s+(\S+)")
@@ -89,7 +94,8 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What a series is of. `mig`: an instance of a partitioned GPU. `link`: one link of the GPU."""
+    """What a series is of. `mig`: an instance of a partitioned GPU. `link`: one link of the GPU. `pids`: processes on
+    it by the pod's own numbers, None where the page does not say (an exporter's never does)."""
 
     gpu: int
     uuid: str | None
@@ -97,6 +103,7 @@ class Labels:
     pod: str | None
     mig: bool
     link: bool
+    pids: tuple[int, ...] | None = None
 
 
 @dataclass
@@ -168,7 +175,15 @@ def _labels(said: Mapping[str, str]) -> Labels | None:
         pod=(f"{namespace}/{pod}" if namespace else pod) or None,
         mig=bool(said.get("GPU_I_ID")),
         link=any(key in said for key in _PER_LINK),
+        pids=_pids(said[PIDS_LABEL]) if PIDS_LABEL in said else None,
     )
+
+
+def _pids(text: str) -> tuple[int, ...] | None:
+    parts = text.split(",") if text else []
+    if len(parts) > MOST_PIDS or not all(one.isascii() and one.isdigit() and len(one) < 12 for one in parts):
+        return None
+    return tuple(map(int, parts))
 
 
 def _value(text: str) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from rankmuster.collect.node.pids import PidMap, pid_map
 from rankmuster.collect.target import Target
 from rankmuster.model.hardware import GpuTrack
+from rankmuster.watch.signals.gpu_rows import OF_POD
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class Share:
     `uuids`, `indices`: as its processes name them (a UUID perhaps shortened, as CUDA_VISIBLE_DEVICES may have it).
     `host_pids`: of its processes, as NVML numbers them. `pids`: how listed processes are translated, None where nothing
     is said of them. `sole`: no other instance is watched here: where nothing tells its GPUs, all are taken.
+    `own_pids`: of its processes, as they see themselves.
     """
 
     host: str
@@ -25,6 +27,7 @@ class Share:
     host_pids: frozenset[int]
     pids: PidMap | None
     sole: bool = False
+    own_pids: frozenset[int] = frozenset()
 
 
 def share_of(target: Target, listed: Sequence[Iterable[int]], *, sole: bool) -> Share:
@@ -43,11 +46,17 @@ def share_of(target: Target, listed: Sequence[Iterable[int]], *, sole: bool) -> 
         host_pids=frozenset(pids.known) if pids is not None and pids.translates else frozenset(),
         pids=pids,
         sole=sole,
+        own_pids=frozenset(process.inner_pid for process in target.processes),
     )
 
 
 def belongs(track: GpuTrack, share: Share) -> bool:
-    """By UUID, else by index, else by a process of the instance on it, else by being alone."""
+    """By UUID, else by index, else by a process of the instance on it, else by being alone.
+
+    What an agent shows of one pod is the pod's already, by numbers that are the node's.
+    """
+    if track.source == OF_POD:
+        return share.sole or any(share.own_pids.intersection(pids) for pids in track.pids if pids)
     if share.uuids and track.uuid is not None:
         return track.uuid.startswith(share.uuids)
     if share.indices:
@@ -61,10 +70,12 @@ def for_instance(track: GpuTrack, share: Share) -> GpuTrack | None:
     """The samples as `diagnose` wants them of this instance; None where the GPU is not the instance's.
 
     The host is named as the target names it; `pids` are in the instance's own numbering, None where they cannot be
-    told. A track without any list of processes (a DCGM page's) stays without.
+    told. A track without any list of processes (a DCGM page's) stays without; an agent's has them in these numbers.
     """
     if not belongs(track, share):
         return None
+    if track.source == OF_POD:
+        return replace(track, host=share.host)
     return replace(track, host=share.host, pids=tuple(_own(pids, share.pids) for pids in track.pids))
 
 

@@ -20,6 +20,10 @@ from rankmuster.watch.signals.gpu_meter import Meter
 SOURCE = "gpu-counters"
 """Of the tracks of NVML, as a reference to their evidence names them; a DCGM page's have another."""
 
+OF_POD = "node-agent"
+"""Of the tracks of our node agent's page for one pod: it shows that pod's GPUs alone, and processes by the pod's own
+numbers."""
+
 PCIE_FLOOR = float(1 << 20)
 """Bytes per second over PCIe that are none of the instance's: an idle L40S that DCGM looked at showed 0.2 MB/s
 (dcgm-exporter page, driver 595.58), and collectives over PCIe move hundreds of MB/s."""
