@@ -25,7 +25,17 @@ _OF_PODS = (
 def version() -> Body:
     """/version."""
     major, minor, _ = RELEASE.lstrip("v").split(".")
-    return {"major": major, "minor": minor, "gitVersion": RELEASE, "platform": "linux/amd64"}
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": RELEASE,
+        "gitCommit": "simulated",
+        "gitTreeState": "clean",
+        "buildDate": "2024-12-11T00:00:00Z",
+        "goVersion": "go1.23",
+        "compiler": "gc",
+        "platform": "linux/amd64",
+    }
 
 
 def answer(path: str, kinds: Sequence[KindInfo], accept: str) -> tuple[Body, str]:

@@ -99,6 +99,8 @@ def _value(walk: _Walk, value: Any, shape: Shape, path: str, *, required: bool) 
     node = shape.node
     if node.get("x-kubernetes-int-or-string") or "oneOf" in node:
         return value
+    if value is None and node.get("nullable"):
+        return None
     kinds = _types(shape)
     if kinds and not _is(value, kinds):
         _wrong_type(walk, value, sorted(kinds - {"null"})[0], path)
@@ -131,6 +133,8 @@ def _wrong_type(walk: _Walk, value: Any, kind: str, path: str) -> None:
 def _object(walk: _Walk, value: Object, shape: Shape, path: str, required: bool) -> Object:
     node = shape.node
     properties = node.get("properties") or {}
+    if not node:
+        return value  # below what keeps unknown fields all is kept
     keeps = (
         bool(node.get("x-kubernetes-preserve-unknown-fields"))
         or "additionalProperties" in node
@@ -257,7 +261,7 @@ def structural_problems(schema: Any, path: str = "spec.validation.openAPIV3Schem
     for word in ("exclusiveMinimum", "exclusiveMaximum"):
         if word in schema and not isinstance(schema[word], bool):
             found.append(f"{path}.{word}: Invalid value: must be a boolean")
-    for word in ("definitions", "dependencies", "patternProperties", "const", "$defs", "prefixItems", "examples"):
+    for word in ("definitions", "dependencies", "patternProperties"):
         if word in schema:
             found.append(f"{path}.{word}: Forbidden: {word} is not supported")
     if schema.get("x-kubernetes-list-type") == "map" and not schema.get("x-kubernetes-list-map-keys"):

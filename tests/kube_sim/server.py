@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable
 
 from aiohttp import web
@@ -86,13 +88,14 @@ class Server:
 
     def _plain(self, request: web.Request, given: bytes, user: User) -> Answer:
         """What is about no resource."""
-        if request.path in READY:
+        path = request.path.rstrip("/")
+        if path in READY:
             return Answer(b"ok", kind="text/plain")
-        if request.path == "/version":
+        if path == "/version":
             return Answer(encoded(discovery.version()))
-        if request.path == _REVIEW and request.method == "POST":
+        if path == _REVIEW and request.method == "POST":
             return self._review(given, user)
-        body, kind = discovery.answer(request.path, self.store.kinds(), request.headers.get("Accept", ""))
+        body, kind = discovery.answer(path, self.store.kinds(), request.headers.get("Accept", ""))
         return Answer(encoded(body), kind=kind)
 
     def _review(self, given: bytes, user: User) -> Answer:
@@ -237,6 +240,10 @@ async def _half(request: web.Request, answer: Answer) -> web.StreamResponse:
 
 
 def _cut(request: web.Request) -> web.StreamResponse:
+    """The connection is reset, not closed in order."""
     if request.transport is not None:
+        mine = request.transport.get_extra_info("socket")
+        if mine is not None:
+            mine.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         request.transport.abort()
     return web.Response()
