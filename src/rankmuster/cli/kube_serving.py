@@ -19,6 +19,7 @@ from rankmuster.cli.told_to_end import told_to_end
 if TYPE_CHECKING:
     from rankmuster.adapters.kube.client import Client
     from rankmuster.kube.controller.settings import ControllerSettings
+    from rankmuster.store.history import History
     from rankmuster.store.journal import Journal
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -63,8 +64,9 @@ def serve(settings: ControllerSettings, kubeconfig: Path | None, context: str | 
             keeper.start()
             stack.callback(keeper.join, END_SECONDS)
             stack.callback(stop.set)
-        with journal_opened(journal_place(settings.journal or ""), "serving the cluster", create=True) as store:
-            _work(settings, api, store, stop, lost, (kubeconfig, context), serving)
+        with journal_opened(_journal(settings), "serving the cluster", create=True) as store:
+            history = stack.enter_context(_history(settings))
+            _work(settings, api, (store, history), stop, lost, (kubeconfig, context), serving, namespace)
     return ExitStatus.FAULT if lost.is_set() else ExitStatus.HEALTHY
 
 
@@ -78,17 +80,28 @@ def _keep(election: Any, stop: threading.Event, lost: threading.Event) -> None:
 def _work(
     settings: ControllerSettings,
     api: Client,
-    store: Journal,
+    kept: tuple[Journal, History],
     stop: threading.Event,
     lost: threading.Event,
     where: tuple[Path | None, str | None],
     serving: Any,
+    namespace: str,
 ) -> None:
     from rankmuster.cli.incident_runners import holder
     from rankmuster.kube.controller.assembly import assemble
     from rankmuster.kube.controller.watching import Watching
 
-    made = assemble(settings, api, store, holder=holder("kube"), host=socket.gethostname(), say=log)
+    store, history = kept
+    made = assemble(
+        settings,
+        api,
+        store,
+        history=history,
+        namespace=namespace,
+        holder=holder("kube"),
+        host=socket.gethostname(),
+        say=log,
+    )
     controller = made.controller
 
     def failed(why: str) -> None:
@@ -106,6 +119,16 @@ def _work(
     finally:
         watching.stop(END_SECONDS)
         made.close(END_SECONDS)
+
+
+def _journal(settings: ControllerSettings) -> str:
+    return journal_place(settings.journal or str(settings.folder / "incidents.db"))
+
+
+def _history(settings: ControllerSettings) -> Any:
+    from rankmuster.cli.history_place import opened
+
+    return opened(settings.history or str(settings.folder / "history.db"), "serving the cluster", create=True)
 
 
 def _own_namespace() -> str:

@@ -86,7 +86,8 @@ def test_a_list_that_is_older_than_the_watch_brings_nothing_back() -> None:
 
 def test_policies_are_told_when_their_instances_change() -> None:
     told: list[tuple[str, str]] = []
-    fleet = Fleet(told.append)
+    fleet = Fleet()
+    fleet.tell(told.append)
     for one in (pod(), pod(1)):
         fleet.pod(one)
     fleet.workload(workload())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rankmuster.adapters.kube.agent_call import AgentCall
 from rankmuster.adapters.kube.api import Api
@@ -29,6 +28,7 @@ from rankmuster.incident.journal import Journal
 from rankmuster.incident.machine.fold import fold
 from rankmuster.incident.steps.wishes import start_wish
 from rankmuster.incident.tools import Tools
+from rankmuster.kube.controller.copies import Copies
 from rankmuster.kube.controller.fleet import Fleet, Known
 from rankmuster.kube.controller.policy_config import config_of
 from rankmuster.kube.controller.settings import ControllerSettings
@@ -41,7 +41,8 @@ KEEPS_AWAY = ("NoSchedule", "NoExecute")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """What all instances' actuators share. `retest`: of nodes, where the cluster may; `kept`: told of every bundle."""
+    """What all instances' actuators share. `retest`: of nodes, None where nothing can test them. `copies`: beyond the
+    controller's volume."""
 
     api: Api
     settings: ControllerSettings
@@ -50,7 +51,7 @@ class Making:
     calls: AgentCall
     events: Events
     retest: Retest | None
-    kept: Callable[[Any], object] | None = None
+    copies: Copies
 
     def tools(self, known: Known) -> Tools:
         """Of one instance. Raises PolicyRefused."""
@@ -88,7 +89,7 @@ class Making:
                 container=spec.container,
                 sidecar_port=self.settings.sidecar_port,
                 agent_port=self.settings.agent_port,
-                collected=self.kept,
+                collected=self.copies.of(spec),
             ),
             probe=None if spec.probe is None else PodProbe(find, spec.probe.port, spec.probe),
             enabled=frozenset(

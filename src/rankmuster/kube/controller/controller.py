@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 from rankmuster.adapters.kube.api import ADMISSIONS, INCIDENTS, NODES, PODS, POLICIES, Api, Forbidden, Kind, KubeError
@@ -65,17 +66,22 @@ FORGET_SECONDS = 5.0
 class Admits(Protocol):
     """What is used of `kube.admission.work.AdmissionWork`."""
 
-    def node_changed(self, node: NodeView, *, gone: bool = False) -> None: ...
+    def node_changed(self, view: NodeView) -> None: ...
 
-    def object_changed(self, raw: Mapping[str, Any], *, gone: bool = False) -> None: ...
+    def node_gone(self, name: str) -> None: ...
 
-    def turn(self) -> None: ...
+    def admission_changed(self, raw: Mapping[str, Any]) -> None: ...
+
+    def admission_gone(self, name: str) -> None: ...
+
+    def turn(self, seconds: float = ...) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
     """What the controller works with. `tools`: actuators of an instance. `holder`: this controller's name in the
-    journal, `host`: of its pod. `uploaded(incident)`: where a copy of its evidence went."""
+    journal, `host`: of its pod. `uploaded(incident)`: where a copy of its evidence went. `node_labels`: keys of labels
+    that are kept of a node besides those that are facts. `fingerprints`: asks nodes' agents that are due."""
 
     api: Api
     journal: Journal
@@ -88,19 +94,22 @@ class Outside:
     holder: str
     host: str
     uploaded: Callable[[str], str | None] = field(default=lambda _: None)
+    node_labels: tuple[str, ...] = ()
+    fingerprints: Callable[[], object] = field(default=lambda: None)
 
 
 class Controller:
     """One cluster's. `sinks` are fed by the watches; `run` works until it is told to end."""
 
-    def __init__(self, settings: ControllerSettings, outside: Outside) -> None:
+    def __init__(self, settings: ControllerSettings, outside: Outside, fleet: Fleet | None = None) -> None:
         self._settings, self._outside = settings, outside
         self._clock, self._say = outside.clock, outside.say
         self._stop = threading.Event()
         self._ready = False
         self._raw_policies: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._policy_queue: WorkQueue[tuple[str, str]] = WorkQueue(outside.clock)
-        self.fleet = Fleet(self._policy_queue.add)
+        self.fleet = fleet if fleet is not None else Fleet()
+        self.fleet.tell(self._policy_queue.add)
         self.states = States(
             outside.asks,
             period=settings.period,
@@ -161,9 +170,8 @@ class Controller:
         for name, kind in KINDS.items():
             found[kind] = self._of_workload(name)
         if self._outside.admission is not None:
-            admission = self._outside.admission
             found[NODES] = self._told_node
-            found[ADMISSIONS] = lambda raw, gone: admission.object_changed(raw, gone=gone)
+            found[ADMISSIONS] = self._told_admission
         return found
 
     def _told_pod(self, raw: Any, gone: bool) -> None:
@@ -176,10 +184,20 @@ class Controller:
         return told
 
     def _told_node(self, raw: Any, gone: bool) -> None:
-        view = node_view(raw)
+        view = node_view(raw, self._outside.node_labels)
         self.fleet.node(view, gone=gone)
-        if self._outside.admission is not None:
-            self._outside.admission.node_changed(view, gone=gone)
+        admission = self._outside.admission
+        if admission is not None and gone:
+            admission.node_gone(view.name)
+        elif admission is not None:
+            admission.node_changed(view)
+
+    def _told_admission(self, raw: Any, gone: bool) -> None:
+        admission = self._outside.admission
+        if admission is not None and gone:
+            admission.admission_gone(str((raw.get("metadata") or {}).get("name")))
+        elif admission is not None:
+            admission.admission_changed(raw)
 
     def _told_policy(self, raw: Any, gone: bool) -> None:
         view = policy_view(raw)
@@ -282,12 +300,13 @@ class Controller:
                     self.fleet.policy(one, gone=True)
                     missed += 1
         if self._outside.admission is not None:
-            nodes = self._listed(NODES, node_view, self._settings.nodes)
+            nodes = self._listed(NODES, lambda raw: node_view(raw, self._outside.node_labels), self._settings.nodes)
             whole &= nodes is not None
             for view in nodes or ():
                 self._outside.admission.node_changed(view)
             if nodes is not None:
-                self.fleet.only_nodes(nodes)
+                for gone in self.fleet.only_nodes(nodes):
+                    self._outside.admission.node_gone(gone)
         if missed and self._ready:
             self._say(f"{missed} objects were gone without the watches having told")
         return whole
@@ -370,13 +389,13 @@ class Controller:
         grace = max((pod.grace for pod in known.view.pods), default=0)
         least = {Step.TERMINATE: grace + GONE_SECONDS} if grace + GONE_SECONDS > DEFAULT_SECONDS[Step.TERMINATE] else {}
         config = replace(config, budget={**least, **config.budget})
-        return self._made(known.name, config, self._outside.tools(known))
+        return self._made(known.name, config, self._outside.tools(known), evidence_folder(self._settings, spec))
 
     def _orphan_runner(self, name: str) -> Runner:
         """Of an instance that nobody governs any more: it touches nothing, and closes what was aborted."""
-        return self._made(name, IncidentConfig(folder=evidence_folder(self._settings)), Tools())
+        return self._made(name, IncidentConfig(), Tools(), evidence_folder(self._settings, None))
 
-    def _made(self, name: str, config: IncidentConfig, tools: Tools) -> Runner:
+    def _made(self, name: str, config: IncidentConfig, tools: Tools, folder: Path) -> Runner:
         notice = self._notices.of(name, self._current)
 
         def told(event: Event) -> None:
@@ -400,7 +419,7 @@ class Controller:
             holder=self._outside.holder,
             facts=facts_of(config, name, self._outside.journal, self._outside.unix_now),
             seen=lambda: self._follower.seen(name),
-            folder=evidence_folder(self._settings),
+            folder=folder,
             host=self._outside.host,
             told=told,
         )
@@ -429,6 +448,10 @@ class Controller:
         """Instances with an open incident."""
         return frozenset(one.instance for one in self._open)
 
+    def uploaded(self, incident: str) -> None:
+        """A copy of its evidence is elsewhere: its resource says so soon."""
+        self.projector.changed(incident)
+
     def _place(self, instance: str) -> tuple[str, str, str, list[dict[str, Any]]] | None:
         known = self.fleet.instance(instance)
         if known is None:
@@ -441,6 +464,7 @@ class Controller:
 
     def _admission_turn(self) -> None:
         if self._outside.admission is not None and self._ready:
+            self._outside.fingerprints()
             self._outside.admission.turn()
         self._stop.wait(4 * TURN_SECONDS)
 

@@ -52,11 +52,11 @@ def workload_key(view: WorkloadView) -> WorkloadKey:
 
 
 class Fleet:
-    """`changed`: told of the policies whose instances are others than before, from the thread that settles."""
+    """All that is held of one cluster."""
 
-    def __init__(self, changed: Callable[[tuple[str, str]], None] = lambda _: None) -> None:
+    def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._changed = changed
+        self._changed: Callable[[tuple[str, str]], None] = lambda _: None
         self._pods: dict[str, PodView] = {}
         self._gone: set[str] = set()
         self._lately: dict[WorkloadKey, list[PodView]] = defaultdict(list)
@@ -70,6 +70,10 @@ class Fleet:
         self._names: dict[WorkloadKey, tuple[str, ...]] = {}
         self._dirty: set[WorkloadKey] = set()
         self._govern = False
+
+    def tell(self, changed: Callable[[tuple[str, str]], None]) -> None:
+        """`changed`: gets the policies whose instances are others than before, from the thread that settles."""
+        self._changed = changed
 
     # -- what the watches tell
 

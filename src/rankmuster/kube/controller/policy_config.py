@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -84,9 +85,11 @@ def limits_of(spec: PolicySpec, limits: Limits) -> Limits:
     return replace(limits, **own)
 
 
-def evidence_folder(settings: ControllerSettings) -> Path:
-    """Of all incidents: what uploads look for after a restart."""
-    return settings.folder / "incidents"
+def evidence_folder(settings: ControllerSettings, spec: PolicySpec | None) -> Path:
+    """Of the incidents whose copies go to one place: after a restart what was not copied yet is found there."""
+    where = spec.evidence.upload if spec is not None else None
+    name = "kept" if where is None else f"to-{hashlib.sha256(where.encode()).hexdigest()[:12]}"
+    return settings.folder / "incidents" / name
 
 
 def _told(one: Any) -> str:

@@ -39,9 +39,10 @@ class ControllerSettings(Part):
     """`enable`: what may act in this cluster at all; a policy enables within it. `dry_run`: nothing acts and nothing is
     written but the log. `pods`, `nodes`: label selectors of what is watched; empty: all. `namespaces`: empty: all.
 
-    `folder`: of evidence, kept by a volume. `token_file`: shared with sidecars and agents. `period`: seconds
-    between two looks at an instance. `resync_seconds`: between two whole lists, after which nothing that a watch missed
-    is left. `exec_evidence`: evidence of pods without a sidecar by a command in them, which needs the right to exec.
+    `folder`: of evidence, kept by a volume; of `journal` and `history` too, where none is named. `token_file`: shared
+    with sidecars and agents. `period`: seconds between two looks at an instance. `resync_seconds`: between two whole
+    lists, after which nothing that a watch missed is left. `exec_evidence`: evidence of pods without a sidecar by a
+    command in them, which needs the right to exec.
     """
 
     journal: str | None = None
