@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import queue
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -24,7 +25,7 @@ _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 
 @dataclass(frozen=True, slots=True)
 class LogWish:
-    """`tail`: lines from the end. `since`: seconds back."""
+    """`tail`: lines from the end. `since`: seconds back. `gone`: set when nobody reads any more: who follows ends."""
 
     pod: dict[str, Any]
     container: str
@@ -34,6 +35,7 @@ class LogWish:
     most_bytes: int | None = None
     timestamps: bool = False
     since: float | None = None
+    gone: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(eq=False)
@@ -154,6 +156,8 @@ def _run(kubelet: Kubelet, call: Execution) -> dict[str, Any]:
         return problem.body()
     except BrokenPipeError:
         return {}
+    except Exception as error:  # a kubelet that fails is told, as the real one does it
+        return ApiProblem(500, "InternalError", f"Internal error occurred: {error!r}").body()
     if status == 0:
         return {"metadata": {}, "status": "Success"}
     return {
@@ -206,11 +210,13 @@ async def log(
     noted(200)
     await response.prepare(request)
     left = wish.most_bytes
-    while (piece := await loop.run_in_executor(None, next, pieces, None)) is not None:
-        if left is not None:
-            piece, left = piece[:left], left - len(piece[:left])
-        await response.write(piece)
-        if left == 0:
-            break
-    await response.write_eof()
+    try:
+        while left != 0 and (piece := await loop.run_in_executor(None, next, pieces, None)) is not None:
+            if left is not None:
+                piece = piece[:left]
+                left -= len(piece)
+            await response.write(piece)
+        await response.write_eof()
+    finally:
+        wish.gone.set()
     return response

@@ -32,7 +32,7 @@ async def start(server: Server, port: int = 0, host: str = "127.0.0.1") -> web.A
 def serving(
     store: Store, *, kubelet: Kubelet | None = None, port: int = 0, bookmark_seconds: float = 60.0
 ) -> Iterator[Server]:
-    """A server until the end of the block; its `url` says where."""
+    """A server until the end of the block; its `url` says where. A request that made it fail is raised at its end."""
     server = Server(store, kubelet=kubelet, bookmark_seconds=bookmark_seconds)
     loop = asyncio.new_event_loop()
     pool = ThreadPoolExecutor(32, thread_name_prefix="kubelet")
@@ -72,6 +72,8 @@ def serving(
         thread.join(30)
         pool.shutdown(wait=False, cancel_futures=True)
         loop.close()
+    if server.failures:
+        raise server.failures[0]
 
 
 def write_kubeconfig(path: Path, url: str, *, token: str = "", namespace: str = "default") -> Path:

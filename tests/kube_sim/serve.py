@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from kube_sim.fleet import fleet
 from kube_sim.running import start, write_kubeconfig
 from kube_sim.server import Server
 from kube_sim.store import Store
@@ -32,10 +33,10 @@ def objects_of(path: Path) -> Iterable[dict[str, Any]]:
 
 
 def load(store: Store, objects: Iterable[dict[str, Any]]) -> int:
-    """As they are, status and all, unchecked. How many."""
+    """As they are, UIDs and status and all, unchecked and uncopied. How many."""
     count = 0
     for one in objects:
-        store.create(one, check="")
+        store.seed(one)
         count += 1
     return count
 
@@ -62,11 +63,14 @@ def main() -> None:
     parser.add_argument("--objects", type=Path, action="append", default=[])
     parser.add_argument("--kubeconfig", type=Path, help="is written, for kubectl")
     parser.add_argument("--history", type=int, default=20_000, help="changes that are kept for watches")
+    parser.add_argument("--fleet", metavar="NODES,INSTANCES,SIZE", help="a big fleet (see kube_sim.fleet)")
     given = parser.parse_args()
     store = Store(history=given.history)
     for path in given.objects:
         load(store, objects_of(path))
-    asyncio.run(_serve(Server(store), given.port, given.kubeconfig))
+    if given.fleet:
+        load(store, fleet(*map(int, given.fleet.split(","))))
+    asyncio.run(_serve(Server(store, remote_control=True), given.port, given.kubeconfig))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from kube_sim import discovery, reading, remote, subresources, writing
+from kube_sim import control, discovery, reading, remote, subresources, writing
 from kube_sim.access import Access, User
 from kube_sim.call import Answer, Call, encoded, refusal
 from kube_sim.faults import Fault, Faults, Harm
@@ -33,13 +33,23 @@ Noted = Callable[[int], None]
 
 class Server:
     """`url`: where it is, once it serves. `faults`, `recorder`, `access`, `watching`: what tests turn and look at.
-    `kubelet`: does exec and log; it may be set later."""
+    `kubelet`: does exec and log; it may be set later. `remote_control`: whether all that is reached over HTTP too (see
+    `control`). `failures`: what no request should ever lead to; `running.serving` raises it in the end."""
 
-    def __init__(self, store: Store, *, kubelet: remote.Kubelet | None = None, bookmark_seconds: float = 60.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        kubelet: remote.Kubelet | None = None,
+        bookmark_seconds: float = 60.0,
+        remote_control: bool = False,
+    ) -> None:
         self.store, self.kubelet = store, kubelet
         self.faults, self.recorder, self.access = Faults(), Recorder(), Access(store)
         self.watching = Watching(store, bookmark_seconds)
         self.url = ""
+        self.failures: list[Exception] = []
+        self._remote_control = remote_control
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Of aiohttp: one request."""
@@ -79,6 +89,12 @@ class Server:
         except ConnectionAbortedError:
             noted(0)
             return _cut(request)
+        except ConnectionError:
+            raise  # the caller has left
+        except Exception as error:
+            self.failures.append(error)
+            noted(500)
+            return _response(refusal(ApiProblem(500, "InternalError", f"the simulated server failed: {error!r}")))
 
     def _need(self, user: User, verb: str, target: Target) -> None:
         """Raises ApiProblem 403."""
@@ -91,6 +107,8 @@ class Server:
         path = request.path.rstrip("/")
         if path in READY:
             return Answer(b"ok", kind="text/plain")
+        if self._remote_control and path.startswith(control.ROOT):
+            return Answer(encoded(control.controlled(self, request.method, path, request.query, given)))
         if path == "/version":
             return Answer(encoded(discovery.version()))
         if path == _REVIEW and request.method == "POST":

@@ -84,6 +84,8 @@ class Store:
     def forget(self, key: str) -> None:
         """The resource and all its objects are gone."""
         with self._change():
+            if key not in self._tables:
+                return
             for place in [Place(key, *one) for one in self._tables[key]]:
                 self._drop(place)
             del self._kinds[key], self._tables[key]
@@ -209,6 +211,20 @@ class Store:
                 shape = shape_of(info)
                 metadata["managedFields"] = rows(after_update(None, given, owner, shape, stamp(self.clock())))
             return self._put(place, given, "ADDED", told)
+
+    def seed(self, obj: Object) -> None:
+        """As it is, unchecked and uncopied, with its own UID and creation time where it has them: for a fleet that is
+        there from the start. Raises ApiProblem 404 for a kind that is not known."""
+        with self._change() as told:
+            info = self.kind_of(obj)
+            metadata = obj["metadata"]
+            place = self._place(info, metadata.get("namespace"), metadata["name"])
+            if info.namespaced:
+                metadata["namespace"] = place.namespace
+                self._need_namespace(place.namespace, told)
+            metadata.setdefault("uid", self._uid())
+            metadata.setdefault("creationTimestamp", stamp(self.clock()))
+            self._put(place, obj, "ADDED", told, copy=False)
 
     def update(
         self,
@@ -494,12 +510,12 @@ class Store:
                 self._telling = False
             raise
 
-    def _put(self, place: Place, obj: Object, kind: str, told: list[Change]) -> Object:
+    def _put(self, place: Place, obj: Object, kind: str, told: list[Change], *, copy: bool = True) -> Object:
         self.resource_version += 1
         obj["metadata"]["resourceVersion"] = str(self.resource_version)
         before = self._tables[place.key].get(place[1:])
         told.append(Change(self.resource_version, kind, place, obj, before))
-        found: Object = copied(obj)
+        found: Object = copied(obj) if copy else obj
         return found
 
     def _drop(self, place: Place, obj: Object | None = None, told: list[Change] | None = None) -> Object:
