@@ -164,6 +164,7 @@ def _once(
     except NotConnected as error:
         raise NotCalled(f"no connection could be made ({error})", again=True) from error
     status: int | None = None
+    answer: http.client.HTTPResponse | None = None
     try:
         if secure:
             _encrypt(used, host)
@@ -198,6 +199,8 @@ def _once(
         what = "the connection broke after it was made" if status is None else f"the answer (status {status}) broke off"
         raise NotCalled(f"{what} ({words(error)})", status=status) from error
     finally:
+        if answer is not None:
+            answer.close()  # it holds the socket open while something of it was not read
         used.close()
 
 

@@ -203,6 +203,7 @@ def collect(
                 as_incarnation=as_incarnation or None,
                 ras_risk=ras_risk,
                 addresses=addresses,
+                look_seconds=look,
                 options=there,
             ),
             upload,

@@ -60,7 +60,13 @@ def test_a_shell_is_enough_for_a_bundle_that_verifies_and_is_judged(tmp_path: Pa
         (tmp_path / "fr" / "dump_rank_1").write_bytes(b"garbage")
         (tmp_path / "fr" / "dump_rank_secret").write_text("not a rank's")
         taken = shell_collect(
-            api, POD, "worker", frozenset({"grep"}), ShellWish(instance=small.name), tmp_path / "b", soon()
+            api,
+            POD,
+            "worker",
+            frozenset({"grep"}),
+            ShellWish(instance=small.name, look_seconds=0.2),
+            tmp_path / "b",
+            soon(),
         )
     assert taken.bundle == tmp_path / "b", taken
     assert verify(tmp_path / "b").ok
@@ -68,6 +74,8 @@ def test_a_shell_is_enough_for_a_bundle_that_verifies_and_is_judged(tmp_path: Pa
     assert [one["rank"] for one in facts["processes"]] == [0, 1]
     assert [one["pid"] for one in facts["processes"]] == list(small.pids)
     assert facts["environment"]["VLLM_API_KEY"] == "***"
+    assert all(one["gpu_uuid"] is None for one in facts["processes"])  # nothing of this machine is the container's
+    assert facts["engine_version"] is None
     node = json.loads((tmp_path / "b" / "platform" / "node.json").read_text())
     assert len(node["looks"]) == 2
     assert {task["looks"][1]["state"] for task in node["tasks"] if "rank" in task} <= {"S", "R"}
@@ -80,22 +88,6 @@ def test_a_shell_is_enough_for_a_bundle_that_verifies_and_is_judged(tmp_path: Pa
     for secret in (b"sk-very-secret", TOKEN.encode(), b"u:pw@db", b"not a rank's"):
         assert secret not in everything
     assert diagnose_bundle(str(tmp_path / "b"), str(tmp_path / "d"), soon()).ending is Ending.DONE
-
-
-def test_nothing_of_this_machine_is_taken_for_the_container_s(tmp_path: Path) -> None:
-    with small_instance(moving=False) as small:
-        shell_collect(
-            LocalApi(path=only(tmp_path / "bin", *LITTLE)),
-            POD,
-            "worker",
-            frozenset(),
-            ShellWish(instance=small.name),
-            tmp_path / "b",
-            soon(),
-        )
-    facts = json.loads((tmp_path / "b" / "instance.json").read_text())
-    assert all(one["gpu_uuid"] is None for one in facts["processes"])
-    assert facts["engine_version"] is None
 
 
 def test_a_pod_without_a_shell_still_gives_its_logs(tmp_path: Path) -> None:
@@ -142,7 +134,7 @@ def test_a_shell_that_hangs_costs_its_time_and_what_came_before_is_kept(tmp_path
             POD,
             "worker",
             frozenset(),
-            ShellWish(instance=small.name),
+            ShellWish(instance=small.name, look_seconds=0.2),
             tmp_path / "b",
             soon(9.0),
         )
@@ -208,7 +200,7 @@ def test_ras_is_asked_once_a_stop_is_known_by_whatever_opens_a_connection(tmp_pa
                 POD,
                 "worker",
                 frozenset({tool}),
-                ShellWish(stopped=True, instance=small.name),
+                ShellWish(stopped=True, instance=small.name, look_seconds=0.2),
                 tmp_path / "b",
                 soon(),
             )

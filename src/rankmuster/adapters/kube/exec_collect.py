@@ -16,9 +16,9 @@ from rankmuster.adapters.kube.api import Api, KubeError
 from rankmuster.adapters.kube.ephemeral import attach
 from rankmuster.adapters.kube.pod_exec import EXEC_RIGHT, collect_in, denied, in_container, tools_in, where
 from rankmuster.adapters.kube.pods import engines
-from rankmuster.adapters.kube.shell_collect import ShellWish, shell_collect
+from rankmuster.adapters.kube.shell_collect import LOOK_SECONDS, ShellWish, shell_collect
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.wishes import RasRisk
+from rankmuster.collect.wishes import AddressMode, RasRisk
 from rankmuster.model.kube import SIDECAR, PodView
 
 SHELL_SHARE = 0.55
@@ -49,6 +49,8 @@ class ExecWish:
     options: tuple[str, ...] = ()
     as_instance: str | None = None
     as_incarnation: str | None = None
+    addresses: AddressMode = AddressMode.FOREIGN
+    look_seconds: float = LOOK_SECONDS
 
     def words(self) -> tuple[str, ...]:
         """As `rankmuster collect` in a container takes it."""
@@ -58,7 +60,7 @@ class ExecWish:
             ("--as-incarnation", self.as_incarnation),
         )
         given = [word for option, value in named if value for word in (option, value)]
-        return ("--ras-risk", self.ras_risk.value, *given, *self.options)
+        return ("--ras-risk", self.ras_risk.value, "--addresses", self.addresses.value, *given, *self.options)
 
 
 def take_pod(api: Api, pod: PodView, wish: ExecWish, output: Path, deadline: Deadline) -> Taken:
@@ -113,7 +115,15 @@ def _shell(
         pod,
         container,
         tools,
-        ShellWish(wish.stopped, wish.ras_risk, wish.instance, wish.as_instance, wish.as_incarnation),
+        ShellWish(
+            wish.stopped,
+            wish.ras_risk,
+            wish.instance,
+            wish.as_instance,
+            wish.as_incarnation,
+            wish.addresses,
+            wish.look_seconds,
+        ),
         output,
         deadline,
     )

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rankmuster.adapters.collect_here import Taken
@@ -25,8 +26,9 @@ from rankmuster.adapters.kube.shell_proc import add_maps, write_proc
 from rankmuster.adapters.kube.shell_run import Heard, run_script
 from rankmuster.collect.collector import Scene
 from rankmuster.collect.deadline import Deadline
+from rankmuster.collect.find.naming import clean
+from rankmuster.collect.find.search import Found, find
 from rankmuster.collect.find.search import Request as Wanted
-from rankmuster.collect.find.search import find
 from rankmuster.collect.look_for import Ambiguous, Sought
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.outcome import Ending, Outcome
@@ -34,11 +36,11 @@ from rankmuster.collect.pool import Task
 from rankmuster.collect.save import Called, Refused, Request, Saved, save
 from rankmuster.collect.sink import Sink
 from rankmuster.collect.target import Target
-from rankmuster.collect.wishes import RasRisk, Wishes
+from rankmuster.collect.wishes import AddressMode, RasRisk, Wishes
 from rankmuster.model.kube import PodView
 
 LOOK_SECONDS = 2.0
-"""Between the two looks at the processes."""
+"""Between the two looks at the processes, if nothing else is wished."""
 
 TABLE_SECONDS, TABLE_SHARE = 12.0, 0.45
 """For the process table: 100 processes take 2 s in a container with one processor."""
@@ -61,13 +63,16 @@ MOST_REPLY = 64 << 20
 @dataclass(frozen=True, slots=True)
 class ShellWish:
     """`stopped`: it is known that the instance has stopped. `instance`: by name, where several run in the pod.
-    `as_instance`, `as_incarnation`: whose evidence the bundle says it is."""
+    `as_instance`, `as_incarnation`: whose evidence the bundle says it is. `look_seconds`: between two looks at the
+    processes."""
 
     stopped: bool = False
     ras_risk: RasRisk = RasRisk.AFTER_STOP_CONFIRMED
     instance: str | None = None
     as_instance: str | None = None
     as_incarnation: str | None = None
+    addresses: AddressMode = AddressMode.FOREIGN
+    look_seconds: float = LOOK_SECONDS
 
 
 def shell_collect(
@@ -87,16 +92,21 @@ def shell_collect(
     haul = Haul()
     try:
         with tempfile.TemporaryDirectory(prefix="rankmuster-pod-") as place:
-            machine = _look(api, pod, container, haul, Path(place), taking, now)
-            target = _found(machine, wish.instance, now())
+            machine = _look(api, pod, container, wish, haul, Path(place), taking, now)
+            target = _found(machine, wish, now())
             _take(api, pod, container, tools, wish, haul, target, Path(place), taking, now)
             request = Request(
                 output,
                 max(deadline.remaining(), 1.0),
                 (),
                 wish.instance,
-                Wishes(stop_confirmed=wish.stopped, ras_risk=wish.ras_risk, look_seconds=LOOK_SECONDS),
-                called=Called(wish.as_instance, wish.as_incarnation, None),
+                Wishes(
+                    stop_confirmed=wish.stopped,
+                    ras_risk=wish.ras_risk,
+                    look_seconds=LOOK_SECONDS,
+                    addresses=wish.addresses,
+                ),
+                called=Called(wish.as_instance, wish.as_incarnation),
             )
             saved = save(
                 request,
@@ -104,7 +114,7 @@ def shell_collect(
                 tasks=lambda _: _tasks(haul, machine),
                 now=now,
                 clock=deadline.clock,
-                seek=_seek,
+                seek=partial(_seek, wish),
             )
     except Refused as error:
         return Taken(None, f"{where(pod)}: {error}")
@@ -120,6 +130,7 @@ def _look(
     api: Api,
     pod: PodView,
     container: str | None,
+    wish: ShellWish,
     haul: Haul,
     place: Path,
     deadline: Deadline,
@@ -128,7 +139,7 @@ def _look(
     """The process table, as a machine of its own."""
     if container is not None:
         until = deadline.within(min(TABLE_SECONDS, deadline.remaining() * TABLE_SHARE))
-        apart = min(LOOK_SECONDS, until.remaining() / 4)
+        apart = min(wish.look_seconds, until.remaining() / 4)
         haul.table = run_script(
             api,
             pod,
@@ -146,9 +157,15 @@ def _look(
     return write_proc(haul.table.records, place, hostname.split(".")[0][:253] or pod.name)
 
 
-def _found(machine: Machine, instance: str | None, at: float) -> Target | None:
-    found = find(machine, Wanted((), instance), now=at)
+def _found(machine: Machine, wish: ShellWish, at: float) -> Target | None:
+    found = _chosen(find(machine, Wanted((), wish.instance), now=at), wish)
     return found.targets[0] if len(found.targets) == 1 else None
+
+
+def _chosen(found: Found, wish: ShellWish) -> Found:
+    """Of several the one that has the name which the bundle is to have; else as they are."""
+    named = tuple(one for one in found.targets if wish.as_instance and one.name == clean(wish.as_instance))
+    return Found(named, found.notes) if len(found.targets) > 1 and len(named) == 1 else found
 
 
 def _take(
@@ -224,9 +241,9 @@ def _hostname(haul: Haul, pod: PodView) -> str:
 # -- here --------------------------------------------------------------------------------------------------------------
 
 
-def _seek(machine: Machine, request: Wanted, *, now: float, **_: object) -> Sought:
+def _seek(wish: ShellWish, machine: Machine, request: Wanted, *, now: float, **_: object) -> Sought:
     """As `look_for`, without asking this machine's GPUs. Raises Ambiguous."""
-    found = find(machine, request, now=now)
+    found = _chosen(find(machine, request, now=now), wish)
     if len(found.targets) > 1:
         names = ", ".join(target.name for target in found.targets[:8])
         raise Ambiguous(f"{len(found.targets)} instances run in it: {names}. Name one with --instance NAME")
