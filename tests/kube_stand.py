@@ -39,6 +39,7 @@ TESTS = Path(__file__).parent
 PROGRAM = [str(Path(sysconfig.get_path("scripts")) / "rankmuster")]
 NAMESPACE, INSTANCE = "serving", "serving.llm.0"
 PORT = 6443
+METRICS = "http://127.0.0.1:8000/metrics"
 TOKEN = "token-of-sidecars"
 CONTROLLER = "system:serviceaccount:rankmuster:rankmuster-controller"
 INCIDENTS = "communicationincidents.rankmuster.dev"
@@ -144,6 +145,12 @@ class Stand:
     def incidents(self) -> list[Object]:
         return self.store.list(INCIDENTS, NAMESPACE)
 
+    def progress(self) -> str:
+        """What the policy's status says of the instance."""
+        policy = self.store.get("communicationpolicies.rankmuster.dev", NAMESPACE, "llm")
+        found = (policy.get("status") or {}).get("instances") or []
+        return next((one.get("progress", "") for one in found if one["name"] == INSTANCE), "")
+
     def events(self, reason: str) -> list[Object]:
         return [one for one in self.store.list("events") if one.get("reason") == reason]
 
@@ -192,11 +199,15 @@ class Stand:
             ]
             conditions = {box["type"]: box["status"] for box in status.get("conditions") or []}
             parts.append(f"pod {name(one)} {uid(one)} {status.get('phase')} {conditions} {states}")
+            if one["spec"].get("nodeName"):
+                folder = self.kubelet.host(one["spec"]["nodeName"]) / "pods" / uid(one) / "logs"
+                for path in sorted(folder.rglob("*.log")):
+                    parts.append(f"  {path.relative_to(folder)}: {path.read_text(errors='replace')[-1500:]}")
         for one in self.incidents():
             rows = (one.get("status") or {}).get("timeline") or []
             parts += [f"incident {name(one)}: {one.get('status', {}).get('phase')}"]
             parts += [f"  {row.get('step')} {row.get('action')} {row.get('ending')} {row.get('note')}" for row in rows]
-        parts += self.cluster.problems
+        parts += [one[-1500:] for one in self.cluster.problems[:3]]
         return "\n".join(parts)
 
     def close(self) -> None:
@@ -326,7 +337,7 @@ def _injected_text() -> str:
     }
     template = pod_template(containers=[engine], labels={"app": "llm"}, terminationGracePeriodSeconds=20)
     given = yaml.safe_dump(leader_worker_set(template=template))
-    words = [*PROGRAM, "kube", "inject", "-", "--gate", "--engine", "vllm", "--no-metrics"]
+    words = [*PROGRAM, "kube", "inject", "-", "--gate", "--no-metrics", "--metrics-url", METRICS]
     ran = subprocess.run(words, input=given, capture_output=True, check=True, text=True)
     return ran.stdout
 

@@ -51,7 +51,7 @@ class EndpointSlices(Controller):
                 }
             )
         ports = [
-            {"name": one.get("name", ""), "port": one.get("targetPort", one.get("port")), "protocol": "TCP"}
+            {"name": one.get("name", ""), "port": self._port(service, one), "protocol": "TCP"}
             for one in service["spec"].get("ports") or []
         ]
         found = self.cache.get(KIND, namespace(service), f"{name(service)}-sim")
@@ -84,6 +84,17 @@ class EndpointSlices(Controller):
             return None
 
         self.edit(found, change)
+
+    def _port(self, service: Object, port: Object) -> int:
+        """A name is that of a port of the pods' containers."""
+        target = port.get("targetPort") or port["port"]
+        for pod in self.cache.all("pods", namespace(service)) if isinstance(target, str) else ():
+            if _selects(service, pod):
+                for container in pod["spec"]["containers"]:
+                    for one in container.get("ports") or []:
+                        if one.get("name") == target:
+                            return int(one["containerPort"])
+        return int(port["port"]) if isinstance(target, str) else int(target)
 
 
 def _selects(service: Object, pod: Object) -> bool:
