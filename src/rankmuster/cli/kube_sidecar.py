@@ -70,8 +70,8 @@ def sidecar(
             metrics_listen = ""
         settings = SidecarSettings(
             listen=listen,
-            token=token_file,
-            folder=folder,
+            token=token_file.absolute(),
+            folder=folder.absolute(),
             work=work.absolute(),
             agent=agent or None,
             metrics_url=metrics_url or None,

@@ -107,19 +107,30 @@ def _with_the_gone(target: Target, machine: Machine, folder: Path, notes: tuple[
     """What lives of it, with those of its incarnation that have ended. Nothing is said of records that do not matter:
     most instances have none."""
     marked = target.setting(INCARNATION)
-    if marked is None:
-        return Sought(target, notes)
     try:
-        kept = run_file.named(folder, target.name, machine)
+        kept = (
+            run_file.named(folder, target.name, machine) if marked is not None else _by_process(target, machine, folder)
+        )
     except NotBelieved as error:
         return Sought(target, (*notes, str(error)))
-    if kept is None or kept.record.incarnation is None or clean(kept.record.incarnation) != clean(marked):
+    if kept is None or kept.record.incarnation is None:
+        return Sought(target, notes)
+    if marked is not None and clean(kept.record.incarnation) != clean(marked):
         return Sought(target, notes)
     found = {process.pid for process in target.processes}
     ended = ended_part(kept, found | set(run_file.living(kept.record, machine)))
     if ended is None:
         return Sought(target, notes)
     return Sought(replace(target, processes=with_ranks(target.processes, kept.record), ended=ended), notes)
+
+
+def _by_process(target: Target, machine: Machine, folder: Path) -> Kept | None:
+    """The record that has a living process of it: a pod's sidecar keeps one of an instance without marks of ours."""
+    kept = run_file.with_process(folder, (process.pid for process in target.processes), machine)
+    if kept is None:
+        return None
+    listed = {(one.pid, one.ticks) for one in kept.record.roster}
+    return kept if any((one.pid, one.start_ticks) in listed for one in target.processes) else None
 
 
 def _ended(machine: Machine, request: Request, folder: Path, notes: tuple[str, ...]) -> Sought:

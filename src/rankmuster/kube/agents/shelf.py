@@ -28,7 +28,8 @@ MOST_BYTES = 8 << 30
 LEAST_FREE = 1 << 30
 """Bytes of the disk that stay free: a node whose disk is full evicts pods."""
 
-KEEP_SECONDS = 7 * 86_400.0
+KEPT_DAYS = 7
+KEEP_SECONDS = KEPT_DAYS * 86_400.0
 """For which the newest of an instance is kept whatever comes. Each pod of a Deployment is an instance of its own, and a
 node has hundreds of them in a year."""
 
@@ -124,7 +125,12 @@ class Shelf:
             raise NotKept(409, f"{name} is here already with other content: a bundle is never written over")
         if length == 0:
             raise NotKept(400, "an empty bundle is none")
-        self._room(length, {instance or pod_uid})
+        newer = {instance or pod_uid}
+        with self._lock:
+            leaving = self._leaving(length, newer)
+            if self._free() - length < self._least_free:  # else they stay until this one is whole
+                for card in leaving:
+                    self._drop(card)
         part = self.folder / f".{secrets.token_hex(8)}.part"
         try:
             digest = hashlib.sha256()
@@ -141,6 +147,8 @@ class Shelf:
             with self._lock:
                 if name in self._cards:
                     return self._cards[name]
+                for least in self._leaving(length, newer, here=length):
+                    self._drop(least)
                 os.rename(part, self.folder / name)
                 self._write(card)
                 self._cards[name] = card
@@ -161,32 +169,36 @@ class Shelf:
             with contextlib.suppress(OSError):  # then it is uploaded again after a restart, and found there
                 self._write(card)
 
-    def _room(self, wanted: int, newer: set[str]) -> None:
-        """Makes room. `newer`: whose newest bundle is on its way here. Raises NotKept."""
-        with self._lock:
-            while True:
+    def _leaving(self, wanted: int, newer: set[str], *, here: int = 0) -> list[Card]:
+        """Who makes room for so many bytes, of which some are `here` on the disk. `newer`: whose newest bundle is on
+        its way. Raises NotKept."""
+        free = self._free() + here
+        gone: list[Card] = []
+        left = sorted(self._cards.values(), key=lambda card: (card.at, card.name))
+        while not self._fits(left, wanted, free + sum(card.bytes for card in gone)):
+            least = self._least_wanted(left, newer)
+            if least is None:
                 held = sum(card.bytes for card in self._cards.values())
-                free = self._free()
-                full = len(self._cards) >= self._most_bundles or held + wanted > self._most_bytes
-                if not full and free - wanted >= self._least_free:
-                    return
-                gone = self._least_wanted(newer)
-                if gone is None:
-                    raise NotKept(
-                        507,
-                        f"no room for {wanted} bytes: {len(self._cards)} bundle(s) with {held} bytes are here, "
-                        f"{free} bytes of the disk are free, and the newest of an instance is kept for "
-                        f"{KEEP_SECONDS / 86_400:.0f} days",
-                    )
-                self._drop(gone)
+                raise NotKept(
+                    507,
+                    f"no room for {wanted} bytes: {len(self._cards)} bundle(s) with {held} bytes are here, {free} "
+                    f"bytes of the disk are free, and the newest of an instance is kept for {KEPT_DAYS} days",
+                )
+            left.remove(least)
+            gone.append(least)
+        return gone
 
-    def _least_wanted(self, newer: set[str]) -> Card | None:
-        ordered = sorted(self._cards.values(), key=lambda card: (card.at, card.name))
+    def _fits(self, left: list[Card], wanted: int, free: int) -> bool:
+        held = sum(card.bytes for card in left)
+        full = len(left) >= self._most_bundles or held + wanted > self._most_bytes
+        return not full and free - wanted >= self._least_free
+
+    def _least_wanted(self, ordered: list[Card], newer: set[str]) -> Card | None:
+        """Of cards from the oldest on."""
         newest = {card.instance or card.pod_uid: card.name for card in ordered}
-        given = [card for card in ordered if newest[card.instance or card.pod_uid] != card.name]
-        given += [card for card in ordered if card not in given and (card.instance or card.pod_uid) in newer]
         old = self._now() - KEEP_SECONDS
-        given += [card for card in ordered if card not in given and card.at < old]
+        given = [card for card in ordered if newest[key := card.instance or card.pod_uid] != card.name or key in newer]
+        given = given or [card for card in ordered if card.at < old]
         return min(given, key=lambda card: (not card.uploaded, card.at), default=None)
 
     def _drop(self, card: Card) -> None:
