@@ -272,9 +272,23 @@ class World:
             self.cluster.run(every)
         return bool(until())
 
+    def phases(self) -> dict[str, str]:
+        """Node -> phase of its admission that is not outdated."""
+        found = self.store.rows("nodeadmissions.rankmuster.dev")
+        return {one["spec"]["node"]: phase(one) for one in found if phase(one) != "Outdated"}
+
+    def out(self) -> set[str]:
+        """Nodes that have the taint."""
+        return {
+            str(one["metadata"]["name"])
+            for one in self.store.rows("nodes")
+            if any(taint["key"] == STARTUP["key"] for taint in one["spec"].get("taints") or ())
+        }
+
     def admissions(self, node: str) -> list[Object]:
         """Oldest first."""
-        found = [one for one in self.store.list("nodeadmissions.rankmuster.dev") if one["spec"]["node"] == node]
+        rows = self.store.rows("nodeadmissions.rankmuster.dev")
+        found = [one for one in rows if one["spec"]["node"] == node]
         return sorted(found, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
 
     def now(self, node: str) -> Object:
@@ -284,12 +298,10 @@ class World:
         return open_[0]
 
     def phase(self, node: str) -> str:
-        open_ = [one for one in self.admissions(node) if phase(one) != "Outdated"]
-        return phase(open_[-1]) if open_ else ""
+        return self.phases().get(node, "")
 
     def tainted(self, node: str) -> bool:
-        raw = self.store.get("nodes", None, node)
-        return any(one["key"] == STARTUP["key"] for one in raw["spec"].get("taints") or ())
+        return node in self.out()
 
     def jobs(self) -> list[Object]:
         return self.store.list("jobs.batch", NAMESPACE)

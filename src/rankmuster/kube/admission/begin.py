@@ -54,7 +54,7 @@ def begin(
         return _made(node, facts, told(found), served=served)
     if current is not None:
         return _made(node, facts, "another node has this name now")
-    existing = first is None or node.created < first
+    existing = first is None or node.created <= first
     if tainted(node):
         return _made(node, facts, "it came with the startup taint")
     if not existing:

@@ -1,4 +1,4 @@
-"""What was measured in a pod, as of its node: the host name in a pod is the pod's, and the node is what is admitted. Pure."""
+"""What was measured in a pod, as of its node: the host name there is the pod's, and the node is what is admitted. Pure."""
 
 from __future__ import annotations
 
