@@ -8,8 +8,6 @@ had brought: the pods may be gone by then.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,19 +22,17 @@ from rankmuster.adapters.bundle_child import (
     NODES,
     answer_with,
     diagnose_bundle,
-    merge_bundles,
     no_evidence,
-    objection,
 )
 from rankmuster.adapters.collect_here import LEAST_SECONDS, SEND_SECONDS
 from rankmuster.adapters.kube.agent_call import AgentCall
-from rankmuster.adapters.kube.agent_wire import CollectWish, NoAnswer, agent_at, sidecar_of
+from rankmuster.adapters.kube.agent_wire import CollectWish, NoAnswer, Peer, agent_at, sidecar_of
 from rankmuster.adapters.kube.api import Api, KubeError
 from rankmuster.adapters.kube.at_once import at_once
 from rankmuster.adapters.kube.exec_collect import ExecWish, take_pod
+from rankmuster.adapters.kube.pod_bundles import bundles_in, one_of
 from rankmuster.adapters.kube.pod_exec import where
 from rankmuster.adapters.kube.pods import ended, engines
-from rankmuster.collect.bundle.digest import digest_of
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.incident import Answer, Ending
 from rankmuster.model.kube import AGENT_PORT, SIDECAR, SIDECAR_PORT, PodView
@@ -46,9 +42,6 @@ LEFT_SECONDS = 1.5
 
 ANSWER_SECONDS = 1.0
 """Between a collection's own deadline and its answer: closing a bundle, and finding somebody to send it."""
-
-AGENT_AT_ONCE = 4
-"""Collections that an agent does at once (`kube.agents.taking`), each for one pod."""
 
 Pods = Callable[[str, str | None, Deadline], Sequence[PodView]]
 """Instance, incarnation -> its pods, those that were deleted a moment ago too. Raises KubeError."""
@@ -137,10 +130,10 @@ class PodEvidence:
             late = late or any(one.late for one in got)
         elif not notes:
             notes.append(f"{instance} has no pods" + (f" of incarnation {incarnation}" if incarnation else ""))
-        bundles = _each_once(sorted((place / NODES).glob("*.tar.zst"), key=_rank))  # those of an earlier run too
+        bundles = bundles_in(place / NODES)
         if not bundles:
             return no_evidence(notes, late)
-        bundle, more = self._merged(there, bundles, within)
+        bundle, more = one_of(there, bundles, within)
         said = f"{len(bundles)} bundle(s) of {len(pods)} pod(s) are saved in {bundle}"
         return self._answer(bundle, [*notes, *more], said, deadline, begun)
 
@@ -171,9 +164,15 @@ class PodEvidence:
         whom = [where(pod) for pod in pods]
         tasks: list[Callable[[], _Got]] = [partial(self._pod, pod, around) for pod in pods]
         if self._agents:
-            lanes = _lanes([pod for pod in pods if pod.host_ip])
-            whom += [f"the agent of node {lane[0].node or lane[0].host_ip}" for lane in lanes]
-            tasks += [partial(self._node, lane, around) for lane in lanes]
+            nodes_of: dict[str, list[PodView]] = {}
+            for pod in pods:
+                if pod.host_ip:
+                    nodes_of.setdefault(pod.host_ip, []).append(pod)
+            peers = [agent_at(own[0].node, address, self._agent_port) for address, own in nodes_of.items()]
+            whom += [peer.who for peer in peers]
+            tasks += [
+                partial(self._node, peer, own, around) for peer, own in zip(peers, nodes_of.values(), strict=True)
+            ]
         found = at_once(tasks, gather)
         return [
             one if one is not None else _Got((), (f"{who} had not answered in time",), late=True)
@@ -232,42 +231,16 @@ class PodEvidence:
         bundles = (taken.bundle,) if taken.bundle is not None else ()
         return _Got(bundles, (taken.note,) if taken.note else (), taken.late)
 
-    def _node(self, lane: Sequence[PodView], around: _Round) -> _Got:
-        """What the node says of some of its pods, one after the other."""
-        got = _Got()
-        wish = replace(around.wish, seconds=max(around.wish.seconds / len(lane), LEAST_SECONDS))
-        for number, pod in enumerate(lane):
-            output = around.nodes / f"node-{_file_name(pod.name)}-{_file_name(pod.uid)[:8]}.tar.zst"
-            if output.exists():
-                got = _both(got, _Got((output,)))
-                continue
-            peer = agent_at(pod.node, pod.host_ip, self._agent_port)
-            until = around.whole.within(around.whole.remaining() / (len(lane) - number))
-            try:
-                fetched = self._calls.collect(peer, replace(wish, pods=(pod,)), output, until)
-            except NoAnswer as error:
-                got = _both(got, _Got((), (str(error),), error.late))
-                continue
-            notes = () if fetched.whole else (f"{peer.who} could take a part only of {where(pod)}",)
-            got = _both(got, _Got((fetched.path,), notes))
-        return got
-
-    # -- one of them ---------------------------------------------------------------------------------------------------
-
-    def _merged(self, there: Path, bundles: Sequence[Path], deadline: Deadline) -> tuple[Path, list[str]]:
-        """The bundle, and what could not be put into it. One that does not verify must not cost the others."""
-        why = merge_bundles(there, bundles, deadline)
-        if not why:
-            return there, []
-        wrong = at_once([partial(objection, one, deadline) for one in bundles], deadline, most=4)
-        sound = [one for one, what in zip(bundles, wrong, strict=True) if not what]
-        notes = [f"{one.name} is left out: {what}" for one, what in zip(bundles, wrong, strict=True) if what]
-        if sound and len(sound) < len(bundles):
-            why = merge_bundles(there, sound, deadline)
-            if not why:
-                return there, notes
-        best = _as_bundle((sound or list(bundles))[0], there)
-        return best, [*notes, f"{len(bundles)} bundles are in {there.with_name(NODES)} and were not merged: {why}"]
+    def _node(self, peer: Peer, pods: Sequence[PodView], around: _Round) -> _Got:
+        """What a node says of its pods."""
+        output = around.nodes / f"node-{_file_name(pods[0].node or peer.place)}.tar.zst"
+        if output.exists():
+            return _Got((output,))
+        try:
+            fetched = self._calls.collect(peer, replace(around.wish, pods=tuple(pods)), output, around.whole)
+        except NoAnswer as error:
+            return _Got((), (str(error),), error.late)
+        return _Got((fetched.path,), () if fetched.whole else (f"{peer.who} could take a part only",))
 
     def _answer(self, bundle: Path, notes: list[str], said: str, deadline: Deadline, begun: float) -> Answer:
         answer = answer_with(bundle, notes, said, deadline, begun)
@@ -276,50 +249,9 @@ class PodEvidence:
         return answer
 
 
-def _as_bundle(one: Path, there: Path) -> Path:
-    """One of several under the name of the whole, where whoever looks for bundles finds it."""
-    named = there.with_name(f"{there.name}.tar.zst")
-    with contextlib.suppress(OSError):
-        named.unlink(missing_ok=True)
-        os.link(one, named)
-        return named
-    return one
-
-
-def _lanes(pods: Sequence[PodView]) -> list[list[PodView]]:
-    """Pods by their nodes, in as many rows a node as its agent collects for at once."""
-    lanes: dict[tuple[str | None, int], list[PodView]] = {}
-    counts: dict[str | None, int] = {}
-    for pod in pods:
-        number = counts.get(pod.host_ip, 0)
-        counts[pod.host_ip] = number + 1
-        lanes.setdefault((pod.host_ip, number % AGENT_AT_ONCE), []).append(pod)
-    return list(lanes.values())
-
-
 def _both(one: _Got, other: _Got) -> _Got:
     return _Got((*one.bundles, *other.bundles), (*one.notes, *other.notes), one.late or other.late)
 
 
-def _each_once(bundles: Sequence[Path]) -> list[Path]:
-    """Without copies: a sidecar leaves with the agent what it has handed out, and a merge refuses the same one
-    twice."""
-    seen: dict[tuple[int, bytes], Path] = {}
-    sizes = [one.stat().st_size for one in bundles]
-    for one, size in zip(bundles, sizes, strict=True):
-        digest = b""
-        if sizes.count(size) > 1:
-            with one.open("rb") as file:
-                digest = digest_of(file)[1].encode()
-        seen.setdefault((size, digest), one)
-    return list(seen.values())
-
-
 def _file_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:120] or "unnamed"
-
-
-def _rank(path: Path) -> tuple[int, str]:
-    """Pods first: where one bundle has to stand for all, it is one that has ranks in it."""
-    order = ("pod-", "left-", "node-")
-    return next((n for n, start in enumerate(order) if path.name.startswith(start)), len(order)), path.name
