@@ -216,12 +216,14 @@ class PodWorker:
             message = room / "termination"
             message.parent.mkdir(parents=True, exist_ok=True)
             message.touch()
-            shm = self._folder / "shm"
+            shm, host_file = self._folder / "shm", self._folder / "hostname"
             shm.mkdir(exist_ok=True)
+            host_file.write_text(f"{hostname}\n")
             at = spec.get("terminationMessagePath") or "/dev/termination-log"
             mounts = [
                 {"at": "/dev/shm", "from": str(shm)},
                 {"at": "/etc/hosts", "from": str(self._kubelet.hosts)},
+                {"at": "/etc/hostname", "from": str(host_file)},
                 {"at": at, "from": str(message)},
                 *self._volumes.mounts(spec, variables),
             ]
