@@ -43,6 +43,7 @@ def new_metadata(info: KindInfo, obj: Object, namespace: str, name: str, uid: st
     for key in (*SERVERS, "resourceVersion"):
         metadata.pop(key, None)
     metadata["name"] = name
+    metadata.pop("namespace", None)
     if info.namespaced:
         metadata["namespace"] = namespace
     metadata["uid"], metadata["creationTimestamp"] = uid, stamp(now)
