@@ -10,6 +10,7 @@ import json
 import queue
 import threading
 from collections.abc import Callable, Iterable
+from concurrent import futures
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -71,7 +72,7 @@ class Execution:
                 raise BrokenPipeError("the client has left")
             try:
                 asyncio.run_coroutine_threadsafe(self.socket.send_bytes(piece), self.loop).result(30)
-            except (ConnectionError, RuntimeError, TimeoutError) as error:
+            except (ConnectionError, RuntimeError, TimeoutError, futures.TimeoutError) as error:
                 self.gone = True
                 raise BrokenPipeError("the client has left") from error
 

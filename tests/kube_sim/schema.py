@@ -75,7 +75,7 @@ def _is(value: Any, kinds: set[str]) -> bool:
         return bool(kinds & {"integer", "number"})
     if isinstance(value, float):
         return "number" in kinds or ("integer" in kinds and value.is_integer())
-    names = {str: "string", dict: "object", list: "array"}
+    names: dict[type, str] = {str: "string", dict: "object", list: "array"}
     return names.get(type(value), "") in kinds
 
 

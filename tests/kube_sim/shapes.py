@@ -35,7 +35,7 @@ def definitions() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _by_kind() -> dict[tuple[str, str, str], str]:
-    found = {}
+    found: dict[tuple[str, str, str], str] = {}
     for name, one in definitions().items():
         for row in one.get("x-kubernetes-group-version-kind") or ():
             found.setdefault((row["group"], row["version"], row["kind"]), name)
