@@ -94,6 +94,8 @@ def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode, deep: bool = False
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _integer)
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+for _tag in ("value", "merge"):  # a lone "=" or "<<" as a value
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", yaml.SafeLoader.construct_yaml_str)
 
 
 class _Dumper(yaml.SafeDumper):

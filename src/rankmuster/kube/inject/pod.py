@@ -67,12 +67,10 @@ def _refuse(template: Template) -> None:
     spec, where = template.spec, template.where
     if spec.get("hostPID"):
         raise NotInjectable(f"{where}: hostPID and a shared process namespace exclude one another; take hostPID away")
-    if (
-        spec.get("shareProcessNamespace") is False
-        and template.metadata is not None
-        and SIDECAR in str(spec.get("initContainers"))
-    ):
-        raise NotInjectable(f"{where}: shareProcessNamespace was set to false after it was injected")
+    if spec.get("shareProcessNamespace") is False:
+        raise NotInjectable(
+            f"{where}: shareProcessNamespace is false, and the sidecar would see no process of the engine: take it away"
+        )
     if (spec.get("os") or {}).get("name") == "windows":
         raise NotInjectable(f"{where}: these are pods of Windows")
     for field in ("containers", "ephemeralContainers"):
@@ -126,9 +124,10 @@ def _mount(container: dict[str, Any], volume: str, path: str, where: str, *, rea
 def _sidecar(template: Template, settings: InjectSettings, chosen: list[dict[str, Any]]) -> list[str]:
     spec, where = template.spec, template.where
     notes: list[str] = []
-    there = next(
-        (one for one in spec.get("initContainers") or () if isinstance(one, dict) and one.get("name") == SIDECAR), None
-    )
+    inits = spec.get("initContainers")
+    if inits is not None and not (isinstance(inits, list) and all(isinstance(one, dict) for one in inits)):
+        raise NotInjectable(f"{where}: initContainers is no list of objects")
+    there = next((one for one in inits or () if one.get("name") == SIDECAR), None)
     if there is not None and "sidecar" not in (there.get("args") or []):
         raise NotInjectable(f"{where}: an init container of its own is called {SIDECAR}: rename it")
     grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
@@ -179,8 +178,7 @@ def _sidecar(template: Template, settings: InjectSettings, chosen: list[dict[str
             {"name": INFO_VOLUME, "mountPath": INFO_FOLDER, "readOnly": True},
         ],
     }
-    inits = spec.get("initContainers")
-    if there is None and isinstance(inits, list):
+    if there is None and inits is not None:
         # first: what it sees then is everything; others may take long, or never end
         inits.insert(0, container)
     else:
