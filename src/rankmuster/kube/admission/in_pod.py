@@ -1,4 +1,4 @@
-"""What was measured in a pod, as of its node: the host name there is the pod's, and the node is what is admitted. Pure."""
+"""What was measured in a pod, as of its node: a pod has a host name of its own, and the node is admitted. Pure."""
 
 from __future__ import annotations
 
