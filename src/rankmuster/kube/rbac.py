@@ -19,8 +19,8 @@ APPLY = ("create", "patch")
 
 
 class Part(str, Enum):
-    """One role each. OBSERVE: every installation. The others: what acts, each bound only where it is switched on.
-    ADMISSION: also keeps nodes out, so it is bound with NODE."""
+    """One role each. OBSERVE: every installation. The others: what acts, by the name that enables it, each bound only
+    where it may."""
 
     OBSERVE = "observe"
     TRAFFIC = "traffic"
@@ -51,39 +51,44 @@ _HOLD = Rule(DOMAIN, ("communicationpolicies",), ("patch",), "the finalizer whil
 
 CLUSTER: dict[Part, tuple[Rule, ...]] = {
     Part.OBSERVE: (
-        Rule("", ("pods", "nodes", "namespaces"), READ, "which instances there are, and where they run"),
-        Rule("apps", ("deployments", "replicasets", "statefulsets"), READ, "what makes pods"),
+        Rule("", ("pods", "nodes"), READ, "which instances there are, and where they run"),
+        Rule("", ("namespaces",), ("list", "watch"), "which namespaces the settings mean"),
+        Rule("apps", ("deployments", "statefulsets"), READ, "what makes pods"),
+        Rule("apps", ("replicasets",), ("get",), "by which labels a Deployment knows its pods"),
         Rule("leaderworkerset.x-k8s.io", ("leaderworkersets",), READ, "what makes pods"),
         Rule("jobset.x-k8s.io", ("jobsets",), READ, "what makes pods"),
-        Rule("batch", ("jobs",), READ, "what makes pods, and the Jobs of admission"),
-        Rule("apiextensions.k8s.io", ("customresourcedefinitions",), READ, "whether ours are of a newer version"),
+        Rule("batch", ("jobs",), ("get", "list"), "the Jobs of a JobSet, and those of admission"),
+        Rule("discovery.k8s.io", ("endpointslices",), ("list",), "whether a Service has let go of a pod"),
+        Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("list", "watch"), "which kinds there are by now"),
         Rule(DOMAIN, ("communicationpolicies",), READ, "what people ask for"),
-        Rule("discovery.k8s.io", ("endpointslices",), ("list",), "whether a Service heeds a pod's readiness"),
-        Rule(DOMAIN, ("communicationincidents", "nodeadmissions"), (*READ, *APPLY), "our own records"),
+        Rule(DOMAIN, ("communicationpolicies",), ("patch",), "the finalizer while an incident under it is open"),
+        Rule(DOMAIN, ("communicationincidents",), (*READ, "create"), "one for each incarnation"),
+        Rule(DOMAIN, ("nodeadmissions",), (*READ, *APPLY, "delete"), "one for each node as it is; the oldest go"),
         Rule(
             DOMAIN,
             ("communicationpolicies/status", "communicationincidents/status", "nodeadmissions/status"),
-            ("get", "patch"),
+            ("patch",),
             "what we say of them",
         ),
         Rule("", ("events",), APPLY, "what we say on the objects of others"),
     ),
     Part.TRAFFIC: (
-        _HOLD,
         Rule("", ("pods/status",), ("patch",), "the condition of our readiness gate"),
         Rule("", ("pods",), ("patch",), "the label by which an InferencePool selects"),
     ),
     Part.GROUP: (
-        _HOLD,
-        Rule("", ("pods",), ("delete",), "a group is rebuilt by deleting its pods, each bound to its UID"),
-        Rule("batch", ("jobs",), ("delete",), "a JobSet is rebuilt by deleting its Jobs, each bound to its UID"),
+        Rule("", ("pods",), ("delete",), "a group is ended by deleting its pods, each bound to its UID"),
+        Rule("batch", ("jobs",), ("delete",), "that of a JobSet, its Jobs"),
+        Rule("", ("configmaps",), APPLY, "variables of the next start alone"),
     ),
-    Part.NODE: (_HOLD, Rule("", ("nodes",), ("patch",), "taint, label and cordon with our owner annotation")),
+    Part.NODE: (Rule("", ("nodes",), ("patch",), "taint, label and cordon with our owner annotation"),),
+    Part.ADMISSION: (Rule("", ("nodes",), ("patch",), "the taint of what is not admitted"),),
 }
 """Over the whole cluster: instances stand in the namespaces of those who run them."""
 
 _TEST = (
     Rule("batch", ("jobs",), ("create", "delete"), "the test on a node"),
+    Rule("", ("services",), ("create",), "by which the pods of a test of two nodes find each other"),
     Rule("", ("pods/log",), ("get",), "the result of the test"),
 )
 
