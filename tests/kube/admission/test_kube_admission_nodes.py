@@ -72,7 +72,7 @@ def test_a_node_that_served_before_and_has_a_record_that_passed_is_known_good(tm
     assert world.history is not None
     payload = alone_payload("a")
     keeper = Keeper(world.history)
-    keeper.keep(keeper.result(payload, "a", world.settings.job.profile, None))
+    keeper.keep(keeper.result(payload, "a", (world.settings.job.profile,), None))
     world.cluster.node("a", gpus=4)
     assert world.turns(lambda: world.phase("a") == "Passed", seconds=60)
     assert world.now("a")["status"]["record"] == world.history.admissions(node="a")[0].hash

@@ -106,3 +106,20 @@ def _started_after(admission: Admission, at: float) -> bool:
 
 def _spread(uid: str, name: str) -> str:
     return hashlib.sha256(f"{uid}\n{name}".encode()).hexdigest()
+
+
+def in_order(admissions: Iterable[Admission], last: str) -> list[Admission]:
+    """Those that are not outdated: Jobs that run first; the others go on after the name where the last turn ended."""
+    open_ = [one for one in admissions if one.phase is not Phase.OUTDATED]
+    running = [one for one in open_ if one.phase is Phase.TESTING]
+    rest = sorted((one for one in open_ if one.phase is not Phase.TESTING), key=lambda one: one.name)
+    return [*running, *(one for one in rest if one.name > last), *(one for one in rest if one.name <= last)]
+
+
+def beyond(admissions: Iterable[Admission], keep: int) -> list[Admission]:
+    """Outdated ones beyond the `keep` youngest of their node."""
+    by_node: dict[str, list[Admission]] = {}
+    for one in admissions:
+        if one.phase is Phase.OUTDATED:
+            by_node.setdefault(one.node, []).append(one)
+    return [one for old in by_node.values() for one in sorted(old, key=lambda one: one.created)[:-keep]]

@@ -7,15 +7,18 @@ what cannot be kept there is not acted on.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rankmuster.adapters.kube.job_look import Payload
 from rankmuster.adapters.kube.job_record import record_of
+from rankmuster.adapters.kube.job_words import NotSaid
 from rankmuster.admission.past import NoPast, Past
 from rankmuster.bench.profile_choice import NoProfile, chosen
 from rankmuster.kube.admission.judge import judged, measured_as
 from rankmuster.kube.admission.result import Result
 from rankmuster.model.admission import AdmissionRecord, Decision, Kinship
+from rankmuster.model.benchmark import Profile
 from rankmuster.report.admission_json import render
 from rankmuster.report.fingerprint_yaml import as_json
 from rankmuster.report.inert import plain
@@ -39,19 +42,16 @@ class Keeper:
     def __init__(self, history: History | None) -> None:
         self._history = history
 
-    def result(self, payload: Payload, node: str, profile: str, known_node: str | None) -> Result:
-        """The Job's record, judged; the one that is stored already where this is a second look.
+    def result(self, payload: Payload, node: str, profiles: Sequence[str], known_node: str | None) -> Result:
+        """The Job's record, judged; the one that is stored already where this is a second look. `profiles`: that were
+        asked for, by name or file.
 
         Raises NotSaid, CannotJudge."""
         document = record_of(payload, node)
         for found in () if self._history is None else self._history.admissions(node=node, limit=MOST_RECORDS):
             if measured_as(found.document) == document["hash"]:
                 return Result(_stored(found.document, found.hash), known=True)
-        try:
-            wanted = chosen(profile)
-        except NoProfile as error:
-            raise CannotJudge(f"what was measured cannot be compared: {error}") from error
-        return judged(payload, node, wanted, self._past(), known_node=known_node)
+        return judged(payload, node, _profile(profiles, document.get("profile")), self._past(), known_node=known_node)
 
     def keep(self, result: Result) -> None:
         """Record, fingerprint and runs; what is there already stays."""
@@ -78,6 +78,19 @@ class Keeper:
         from rankmuster.admission.past_store import StorePast
 
         return StorePast(self._history)
+
+
+def _profile(names: Sequence[str], key: object) -> Profile:
+    """The one that was measured."""
+    try:
+        known = [chosen(name) for name in names]
+    except NoProfile as error:
+        raise CannotJudge(f"what was measured cannot be compared: {error}") from error
+    found = next((one for one in known if one.key == key), None)
+    if found is None:
+        keys = ", ".join(one.key for one in known)
+        raise NotSaid(f"it measured the profile {plain(key, 100)}, and {keys} was asked for: are the versions alike?")
+    return found
 
 
 def _stored(document: bytes, seal: str) -> AdmissionRecord:

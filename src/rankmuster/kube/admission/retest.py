@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from rankmuster.store.history import History
 
 
-def judge_alone(history: History | None, settings: AdmissionSettings, *, short: bool = False) -> JudgeAlone:
+def judge_alone(history: History | None, settings: AdmissionSettings) -> JudgeAlone:
     """Raises NotSaid where the record cannot be judged: a re-test without a judgement is an error."""
     keeper = Keeper(history)
-    profile = settings.job.short_profile if short else settings.job.profile
+    profiles = (settings.job.profile, settings.job.short_profile)
 
     def judge(payload: Payload, node: str) -> Judged:
         try:
-            result = keeper.result(payload, node, profile, None)
+            result = keeper.result(payload, node, profiles, None)
             keeper.keep(result)
         except (CannotJudge, HistoryError) as error:
             raise NotSaid(str(error)) from error

@@ -10,14 +10,15 @@ from typing import Annotated, Literal
 
 from rankmuster.adapters.kube.job_shape import JobShape
 from rankmuster.model.checked import Check, Part
+from rankmuster.model.kube import NodeView
 
 Seconds = Annotated[float, Check(gt=0, le=86_400)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionSettings(Part):
-    """`nodes`: a label selector of those that are admitted at all; empty: all with GPUs. `exclude`: names that never
-    are.
+    """`nodes`: labels of those that are admitted at all, all of which they have; a value that is empty fits any. None:
+    all nodes with GPUs. `exclude`: names that never are.
 
     `existing`: what is made of nodes that were here before the first NodeAdmission: `trust` lets them serve, and says
     that nothing was measured; `test` tests them all, a share at a time. `provisional`: what follows where nothing
@@ -38,7 +39,7 @@ class AdmissionSettings(Part):
     reach. `good`: nodes to pair with before others. `keep`: outdated NodeAdmissions of a node.
     """
 
-    nodes: str = ""
+    nodes: dict[str, str] = field(default_factory=dict)
     exclude: tuple[str, ...] = ()
     existing: Literal["trust", "test"] = "trust"
     provisional: Literal["hold", "admit"] = "hold"
@@ -57,6 +58,12 @@ class AdmissionSettings(Part):
     good: tuple[str, ...] = ()
     keep: Annotated[int, Check(ge=1, le=100)] = 3
     job: JobShape = field(default_factory=JobShape)
+
+    def selects(self, node: NodeView) -> bool:
+        """Whether the node is admitted at all. Its view has to hold the labels that `nodes` names."""
+        if node.name in self.exclude:
+            return False
+        return all(key in node.labels and value in ("", node.labels[key]) for key, value in self.nodes.items())
 
     def objection(self) -> str | None:
         """What does not fit together; None where all does."""

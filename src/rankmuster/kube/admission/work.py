@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from rankmuster.adapters.kube.api import ADMISSIONS, NODES, Api, KubeError, NotThere
 from rankmuster.adapters.kube.job_look import Failing
-from rankmuster.adapters.kube.nodes import node_view, unsettled
+from rankmuster.adapters.kube.nodes import unsettled
 from rankmuster.adapters.kube.rewriting import Pause
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.kube.admission import say as words
 from rankmuster.kube.admission.acts import Act, CreateJob, SetStatus, SetTaint, told
 from rankmuster.kube.admission.begin import begin
-from rankmuster.kube.admission.fleet import Fleet, current
+from rankmuster.kube.admission.fleet import Fleet, beyond, current, in_order
 from rankmuster.kube.admission.keep import Keeper
 from rankmuster.kube.admission.looking import Looking
 from rankmuster.kube.admission.memory import Memory
@@ -33,7 +33,6 @@ from rankmuster.kube.admission.watched import facts_of
 from rankmuster.kube.crd.admission import Phase
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.kube import NodeView
-from rankmuster.model.unknown import Unknown
 from rankmuster.store.errors import Conflict as NeverKept
 from rankmuster.store.errors import HistoryError, Refused
 
@@ -44,6 +43,9 @@ CALL_SECONDS = 10.0
 """For what one admission asks of the API server at a time."""
 
 LIST_SECONDS = 60.0
+ASK_SECONDS = 300.0
+"""Between two questions for a node that nobody has told of."""
+
 MOST_BEGUN = 100
 """NodeAdmissions that are created in one turn: at a first installation all nodes need one."""
 
@@ -56,7 +58,8 @@ class AdmissionWork:
     Jobs, where the settings leave them open. `fingerprints`: what a node's agent has read, None where nothing is known;
     it has to return at once. `clock`: monotonic; `unix_now`: of stamps. `say`: lines for the log.
 
-    `selects`: whether a node is admitted at all; whoever feeds only those leaves it out.
+    Views of nodes have to hold the labels that `settings.nodes` names. Raises ValueError for settings that do not fit
+    together.
     """
 
     def __init__(
@@ -75,11 +78,13 @@ class AdmissionWork:
         relist_seconds: float = 600.0,
         call_seconds: float = CALL_SECONDS,
         pause: Pause = time.sleep,
-        selects: Callable[[NodeView], bool] = lambda _: True,
     ) -> None:
+        objection = settings.objection()
+        if objection is not None:
+            raise ValueError(f"admission: {objection}")
         self._api, self._settings, self._acting = api, settings, acting
         self._clock, self._unix_now, self._fingerprints, self._say = clock, unix_now, fingerprints, say
-        self._relist_seconds, self._call_seconds, self._selects = relist_seconds, call_seconds, selects
+        self._relist_seconds, self._call_seconds = relist_seconds, call_seconds
         self._image = settings.job.image or image
         keeper = Keeper(history)
         self._keeper = keeper
@@ -94,16 +99,17 @@ class AdmissionWork:
             pause=pause,
             seen=self._memory.raw,
         )
-        self._looking = Looking(api, settings, keeper, self._performer.namespace)
+        self._looking = Looking(api, settings, keeper, fingerprints, self._performer.namespace)
         self._turning = threading.Lock()
         self._listed_at: float | None = None
         self._last = ""
+        self._asked: dict[str, float] = {}
 
     # -- what others tell
 
     def node_changed(self, view: NodeView) -> None:
         """A node as it is now, also where only its agent has told something new."""
-        if view.name not in self._settings.exclude and self._selects(view):
+        if self._settings.selects(view):
             self._memory.node(view)
 
     def node_gone(self, name: str) -> None:
@@ -182,7 +188,7 @@ class AdmissionWork:
         now_of = current(admissions)
         fleet = Fleet(nodes, now_of, self._settings, self._unix_now())
         left = MOST_WRITES
-        for one in self._in_order(admissions):
+        for one in in_order(admissions, self._last):
             if until.passed or left <= 0:
                 break
             self._last = one.name
@@ -193,20 +199,12 @@ class AdmissionWork:
             self._last = ""
         self._forget(admissions, until)
 
-    def _in_order(self, admissions: tuple[Admission, ...]) -> list[Admission]:
-        """Jobs that run first; the others go on where the last turn ended."""
-        open_ = [one for one in admissions if one.phase is not Phase.OUTDATED]
-        running = [one for one in open_ if one.phase is Phase.TESTING]
-        rest = sorted((one for one in open_ if one.phase is not Phase.TESTING), key=lambda one: one.name)
-        later = [one for one in rest if one.name <= self._last]
-        return [*running, *(one for one in rest if one.name > self._last), *later]
-
     def _one(self, one: Admission, node: NodeView | None, replaced: str, fleet: Fleet, until: Deadline) -> int:
         """How many acts were begun."""
         deadline = until.within(self._call_seconds)
         try:
-            if node is None:
-                node = self._asked(one, deadline)
+            if node is None and not self._gone(one, deadline):
+                return 0
             acts = self._acts(one, node, replaced, fleet, deadline)
             if not self._acting:
                 acts = self._observed(one, acts)
@@ -249,44 +247,26 @@ class AdmissionWork:
         if one.trusted and status.phase is Phase.PENDING:
             look["passed"] = self._keeper.passed(one.node)
         if status.phase is Phase.TESTING:
-            look |= self._seen_of(one, node, fleet, deadline)
+            look |= self._looking.under_way(one, node, fleet, deadline)
         acts = step(one, node, Look(**look), now, self._settings)
         if any(isinstance(act, CreateJob) for act in acts):
             look["holders"] = self._looking.holders(node.name, deadline)
             acts = step(one, node, Look(**look), now, self._settings)
         return acts
 
-    def _seen_of(self, one: Admission, node: NodeView, fleet: Fleet, deadline: Deadline) -> dict[str, Any]:
-        """Of one that is tested: its Jobs, and with whom it could be measured."""
-        status = one.status
-        if status.decision is None:
-            if status.job is None:
-                return {}
-            job, result, why = self._looking.alone(one, self._known_node(node.name), deadline)
-            return {"job": job, "result": result, "unjudged": why}
-        good = fleet.good(node)
-        used = {pair.with_node for pair in status.pairs}
-        found: dict[str, Any] = {"any_good": bool(good)}
-        if status.pair_job is None:
-            found["good"] = self._looking.idle(good, used, deadline)
-            return found
-        found["pair"], found["measured"] = self._looking.together(one, deadline)
-        found["good"] = good  # whether a second one could be asked at all
-        return found
-
-    def _known_node(self, name: str) -> str | None:
-        fingerprint = self._fingerprints(name)
-        value = None if fingerprint is None else fingerprint.node_hash
-        return None if value is None or isinstance(value, Unknown) else value
-
-    def _asked(self, one: Admission, deadline: Deadline) -> NodeView | None:
-        """A node that nobody has told of: gone only where the API server says so."""
+    def _gone(self, one: Admission, deadline: Deadline) -> bool:
+        """Whether the API server says that this node is not there: that nobody has told of it is no proof. Asked now
+        and then."""
+        now = self._clock()
+        if now - self._asked.get(one.node, -ASK_SECONDS) < ASK_SECONDS:
+            return False
+        self._asked[one.node] = now
         try:
-            raw = self._api.get(NODES, one.node, None, deadline)
+            self._api.get(NODES, one.node, None, deadline)
         except NotThere:
-            return None
-        self._memory.raw({"kind": NODES.kind, **raw})
-        return node_view(raw)
+            del self._asked[one.node]
+            return True
+        return False
 
     def _still(self, one: Admission, acts: tuple[Act, ...], deadline: Deadline) -> bool:
         """Whether the admission is as the step has seen it: a status alone is bound to that by itself."""
@@ -324,18 +304,12 @@ class AdmissionWork:
             self._say(f"node {one.node}: {told(act, one.node)}")
 
     def _forget(self, admissions: tuple[Admission, ...], until: Deadline) -> None:
-        """Outdated ones beyond those that are kept, oldest first."""
-        by_node: dict[str, list[Admission]] = {}
-        for one in admissions:
-            if one.phase is Phase.OUTDATED:
-                by_node.setdefault(one.node, []).append(one)
-        for old in by_node.values():
-            for one in sorted(old, key=lambda one: one.created)[: -self._settings.keep]:
-                if until.passed:
-                    return
-                try:
-                    self._performer.forget(one, until.within(self._call_seconds))
-                    self._memory.admission_gone(one.name)
-                except KubeError as error:
-                    self._say(f"NodeAdmission {one.name} could not be deleted: {error}")
-                    return
+        for one in beyond(admissions, self._settings.keep):
+            if until.passed:
+                return
+            try:
+                self._performer.forget(one, until.within(self._call_seconds))
+                self._memory.admission_gone(one.name)
+            except KubeError as error:
+                self._say(f"NodeAdmission {one.name} could not be deleted: {error}")
+                return
