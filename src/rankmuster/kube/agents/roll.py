@@ -103,7 +103,7 @@ class Roll:
             self._members.clear()  # another start: those before it are in the bundle that was taken at their end
         for process in telling(target):
             key = process.pid, process.start_ticks
-            known = self._members.get(key) or _member(process)
+            known = self._members.get(key) or _member(process, target.world_size)
             if process.rank is not None and known.rank is None:
                 known = replace(known, rank=process.rank, local_rank=process.local_rank, world=target.world_size)
             if alive(process):
@@ -173,7 +173,7 @@ class Roll:
         return stat.start_ticks if stat is not None else 0
 
 
-def _member(process: ProcessOfInstance) -> Member:
+def _member(process: ProcessOfInstance, world: int | None) -> Member:
     return Member(
         pid=process.pid,
         ticks=process.start_ticks,
@@ -183,6 +183,7 @@ def _member(process: ProcessOfInstance) -> Member:
         started=process.started_at,
         rank=process.rank,
         local_rank=process.local_rank,
+        world=world if process.rank is not None else None,
     )
 
 

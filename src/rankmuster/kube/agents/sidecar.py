@@ -38,6 +38,12 @@ END_SECONDS = 8.0
 
 HAND_SECONDS = 60.0
 
+LOGS = (".log", ".out", ".err", ".txt")
+MOST_LOGS = 32
+
+FIND_SECONDS = 3.0
+"""Between two searches for the engine: a pod has some dozen processes, and which GPU is whose comes a moment later."""
+
 _PART = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -154,7 +160,16 @@ class Sidecar:
             found.append("--stop-confirmed")
         if settings.metrics_url:
             found += ["--metrics-url", settings.metrics_url]
-        return [*found, "--left", str(settings.folder)]
+        return [*found, *(word for path in self._logs() for word in ("--left", str(path)))]
+
+    def _logs(self) -> list[Path]:
+        """What lies in the shared volume beside NCCL's own files, newest first: nobody lives who would lead there."""
+        try:
+            found = [path for path in self._settings.folder.iterdir() if path.suffix in LOGS]
+            found = [path for path in found if not path.name.startswith("nccl_") and not path.is_symlink()]
+            return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_LOGS]
+        except OSError:
+            return []
 
     def _whom(self) -> list[str]:
         target = self._roll.target
@@ -275,6 +290,7 @@ class Sidecar:
         settings = self._settings
         found: dict[str, Any] = {
             "period": settings.period,
+            "find_seconds": max(settings.period, FIND_SECONDS),
             "on_stop": {"collect": False, "diagnose": False},
             "logs": {"kernel": False},
             "hardware": {"source": "none", "rdma": False},

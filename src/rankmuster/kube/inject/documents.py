@@ -92,10 +92,14 @@ def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode, deep: bool = False
     }
 
 
+def _as_text(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
 _Loader.add_constructor("tag:yaml.org,2002:int", _integer)
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 for _tag in ("value", "merge"):  # a lone "=" or "<<" as a value
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", yaml.SafeLoader.construct_yaml_str)
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _as_text)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -157,9 +157,9 @@ class DcgmSignal:
 
     def _sample(self, gpu: PageGpu, now: float, unix: float) -> Said:
         labels = gpu.labels
-        uuid, rates = self._rates.get(labels.gpu, (labels.uuid, Rates()))
-        if uuid != labels.uuid:
-            rates = Rates()
+        uuid, rates = self._rates.get(labels.gpu, (None, None))
+        if rates is None or uuid != labels.uuid:
+            rates = Rates(believed=labels.pids is not None)
         self._rates[labels.gpu] = labels.uuid, rates
         track = one_sample(
             host=self._host,

@@ -18,12 +18,13 @@ NVML's own: some exporters hand that on."""
 
 @dataclass
 class Rates:
-    """Of one GPU.
+    """Of one GPU. `believed`: zero is zero, also where nothing has moved yet (our node agent's own counting).
 
     A link that has never carried a byte since the watch began says nothing: some exporters say 0 for ever (DCGM issue
     149), and a GPU whose links are not used cannot be seen waiting at them.
     """
 
+    believed: bool = False
     _sent: Meter = field(default_factory=Meter)
     _received: Meter = field(default_factory=Meter)
     _both: Meter = field(default_factory=lambda: Meter(unit=MEBIBYTE))
@@ -35,7 +36,7 @@ class Rates:
 
     def columns(self, at: float, values: Mapping[str, float]) -> dict[str, float]:
         """The columns of one sample at `at` (unix seconds), those of links that can be believed."""
-        self._moved.update(name for name in LINKS if values.get(name, 0.0) > 0)
+        self._moved.update(name for name in LINKS if values.get(name, 0.0) > 0 or (self.believed and name in values))
         self.counts = self.counts or values.get(page.NVLINK, 0.0) > MOST_NVLINK
         util, engine = values.get(page.UTIL), values.get(page.ENGINE)
         found = {
