@@ -274,3 +274,21 @@ def test_parts_of_an_instance_that_each_know_only_their_own_start_are_of_one_ins
         path.write_bytes(manifest.sealed_bytes(document))
     merged = merge(bundles, tmp_path / "m")
     assert read(merged.sealed.path)[0]["instance"]["incarnation"] is None
+
+
+def test_a_pod_and_its_node_are_one_and_the_node_knows_the_gpus(tmp_path: Path) -> None:
+    bundles = []
+    for part, gpu, state, host_pid in (("pod", 0, "S", None), ("node", 5, "R", 4711)):
+        process = {"pid": 17, "host": "llm-0", "gpu": gpu, "state": state, "host_pid": host_pid}
+        bundle = node(tmp_path, part, 0, process=process)
+        path = bundle / "manifest.json"
+        document = json.loads(path.read_text())
+        document["wishes"] = {**(document.get("wishes") or {}), "part": part}
+        path.chmod(0o600)
+        path.write_bytes(manifest.sealed_bytes(document))
+        bundles.append(bundle)
+    for order in (bundles, bundles[::-1]):
+        facts = read(merge(order, tmp_path / f"m{order[0].name}").sealed.path)[1]
+        (process,) = facts["processes"]
+        assert (process["pid"], process["host"], process["gpu"], process["host_pid"]) == (17, "llm-0", 5, 4711)
+        assert "contradictions" not in facts

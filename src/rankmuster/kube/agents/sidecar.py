@@ -84,9 +84,9 @@ class Sidecar:
     def run(self, stop: threading.Event) -> None:
         """Serves, watches, and at the end takes what is left."""
         self._prepare()
-        server = self._serve(stop)
         if self._settings.watch:
             self._watching.start()
+        server = self._serve(stop)
         with contextlib.suppress(KeyboardInterrupt):
             self._look(stop)
         began = time.monotonic()

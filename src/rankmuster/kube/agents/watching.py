@@ -55,7 +55,8 @@ class Watching:
                 child.wait(END_SECONDS)
             with contextlib.suppress(OSError):
                 os.killpg(child.pid, signal.SIGKILL)
-        self._thread.join(END_SECONDS)
+        if self._thread.ident is not None:
+            self._thread.join(END_SECONDS)
 
     def _keep(self) -> None:
         pause = FIRST_PAUSE
