@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import signal
 import subprocess
@@ -24,15 +25,19 @@ from typing import Any
 
 import yaml
 
+import admitted
 from kube_sim.clock import RealClock
 from kube_sim.cluster import Cluster
 from kube_sim.controllers.endpoint_slice import ready_addresses
 from kube_sim.kubelet_process import PATH, Image, ProcessKubelet
-from kube_sim.objects import Object, is_true, labels, name, uid
+from kube_sim.objects import Object, deleting, is_true, labels, name, uid
 from kube_sim.pod_network import GATEWAY
 from kube_sim.running import serving, write_kubeconfig
 from kube_sim.store import Store
 from kube_workloads import leader_worker_set, pod_template
+from rankmuster.model.incident import Event
+from rankmuster.model.kube import SIDECAR_PORT
+from rankmuster.store.journal import Journal
 
 REPOSITORY = Path(__file__).parents[1]
 TESTS = Path(__file__).parent
@@ -43,6 +48,18 @@ METRICS = "http://127.0.0.1:8000/metrics"
 TOKEN = "token-of-sidecars"
 CONTROLLER = "system:serviceaccount:rankmuster:rankmuster-controller"
 INCIDENTS = "communicationincidents.rankmuster.dev"
+
+PROFILE_TEXT = """
+schema: rankmuster.profile/1
+name: all-reduce
+description: what the samples measured
+steps:
+  - operation: all_reduce
+    sizes: [{sizes}]
+    dtype: float
+    iterations: 20
+    warmup: 5
+"""
 
 POLICY: Object = {
     "apiVersion": "rankmuster.dev/v1alpha1",
@@ -55,8 +72,9 @@ POLICY: Object = {
         "enable": ["traffic", "group", "node", "retest"],
         "undecided": "rebuild",
         "traffic": {"readinessGate": True, "gateways": ["service"]},
+        "recovery": [{"class": "process_or_device_lost", "boundary": "node", "reason": "the node is to be tested"}],
         "probe": {"port": 8000, "path": "/v1/completions", "body": "{}", "expect": '"choices"', "seconds": 5},
-        "deadlines": {"total": 120, "steps": {"drain": 1, "evidence": 20}},
+        "deadlines": {"total": 240, "steps": {"drain": 1, "evidence": 45}},
     },
 }
 
@@ -82,12 +100,23 @@ class Stand:
         self.journal = folder / "journal.db"
         self.log = folder / "controller.log"
         self.changes: list[Change] = []
+        self.saved: dict[str, tuple[list[Path], list[Path]]] = {}
+        """UID of a pod -> bundles with the controller and with its node's agent, when its deletion was asked for."""
+
+        self.left: dict[str, list[Path]] = {}
+        """UID of a pod -> bundles with its node's agent when it was gone."""
+
         self._controller: subprocess.Popen[bytes] | None = None
         for kind in ("pods", INCIDENTS):
             store.subscribe(kind, functools.partial(self._changed, kind))
 
     def _changed(self, kind: str, type_: str, obj: Object) -> None:
         self.changes.append(Change(kind, type_, obj, time.monotonic()))
+        node = obj["spec"].get("nodeName") if kind == "pods" else None
+        if node and deleting(obj) and uid(obj) not in self.saved:
+            self.saved[uid(obj)] = self.evidence(), self.bundles(node)
+        if node and type_ == "DELETED":
+            self.left[uid(obj)] = self.bundles(node)
 
     # the controller
 
@@ -121,6 +150,20 @@ class Stand:
             self.kill_controller()
             raise
 
+    def happened(self) -> list[Event]:
+        """The events of the newest incident, as the journal has them."""
+        if not self.journal.exists():
+            return []
+        with Journal.open(f"sqlite:///{self.journal}", create=False) as journal:
+            heads = journal.incidents(limit=1)
+            return list(journal.events(heads[0].id)) if heads else []
+
+    def kill_when(self, what: str, due: Callable[[list[Event]], Any], seconds: float = 60.0) -> None:
+        """Kills the controller as soon as the journal says so, and starts it again."""
+        self.wait(f"the controller comes to {what}", lambda: due(self.happened()), seconds)
+        self.kill_controller()
+        self.start_controller()
+
     @property
     def controller_runs(self) -> bool:
         return self._controller is not None and self._controller.poll() is None
@@ -146,10 +189,15 @@ class Stand:
         return self.store.list(INCIDENTS, NAMESPACE)
 
     def progress(self) -> str:
-        """What the policy's status says of the instance."""
-        policy = self.store.get("communicationpolicies.rankmuster.dev", NAMESPACE, "llm")
-        found = (policy.get("status") or {}).get("instances") or []
-        return next((one.get("progress", "") for one in found if one["name"] == INSTANCE), "")
+        """What the watch of the leader's sidecar says of the instance."""
+        leader = self.pods().get("llm-0") or {}
+        address = (leader.get("status") or {}).get("podIP")
+        try:
+            status, answer = self.ask(f"{address}:{SIDECAR_PORT}", "/v1/state", token=TOKEN)
+        except OSError:
+            return ""
+        found = json.loads(answer).get("instances") if status == 200 else []
+        return next((str(one["state"]) for one in found if one["name"] == INSTANCE), "")
 
     def events(self, reason: str) -> list[Object]:
         return [one for one in self.store.list("events") if one.get("reason") == reason]
@@ -160,7 +208,7 @@ class Stand:
 
     def evidence(self) -> list[Path]:
         """In the controller's volume."""
-        return sorted((self.folder / "volume").rglob("*.tar.zst"))
+        return [one for one in (self.folder / "volume").rglob("*") if one.name == "bundle" or one.suffix == ".zst"]
 
     def signal_rank(self, rank: int, number: int) -> None:
         """To one rank's process, from within its pod as an operator would."""
@@ -170,12 +218,15 @@ class Stand:
         assert command is not None
         subprocess.run(command, check=True)
 
-    def ask(self, address: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    def ask(self, address: str, path: str, body: bytes | None = None, token: str = "") -> tuple[int, bytes]:
         """An HTTP request from within the cluster."""
+        asked = urllib.request.Request(f"http://{address}{path}", body)
+        if token:
+            asked.add_header("Authorization", f"Bearer {token}")
 
         def call() -> tuple[int, bytes]:
             try:
-                with urllib.request.urlopen(f"http://{address}{path}", body, timeout=5) as answer:
+                with urllib.request.urlopen(asked, timeout=5) as answer:
                     return int(answer.status), answer.read()
             except urllib.error.HTTPError as error:
                 return int(error.code), error.read()
@@ -272,9 +323,18 @@ def _write_settings(stand: Stand) -> None:
         "enable": ["traffic", "group", "node", "retest"],
         "period": 1,
         "election": {"lease_seconds": 3, "renew_seconds": 2, "retry_seconds": 0.2},
-        "admission": {"job": {"image": "registry.example/rankmuster-admission:1"}},
+        "admission": {"job": {"image": "registry.example/rankmuster-admission:1", "profile": str(_history(stand))}},
     }
     stand.settings.write_text(yaml.safe_dump(said))
+
+
+def _history(stand: Stand) -> Path:
+    """Fills the history of the fleet with runs of the class that the fake test measures; the profile's file."""
+    sizes = ", ".join(str(size) for size in admitted.PROFILE.steps[0].sizes)
+    profile = stand.folder / "profile.yaml"
+    profile.write_text(PROFILE_TEXT.format(sizes=sizes))
+    admitted.fill(stand.folder / "history.db")
+    return profile
 
 
 def _deliver(stand: Stand) -> None:
