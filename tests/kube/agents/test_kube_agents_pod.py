@@ -70,7 +70,7 @@ def test_a_stuck_rank_is_found_across_the_two_and_its_end_leaves_the_pod(tmp_pat
 
             # a wish to each at once, as the controller has it; a second one joins the first
             said: dict[str, dict[str, str]] = {}
-            more = {"incarnation": f"{UID}.r1", "seconds": 8, "stopped": True}
+            more = {"incarnation": f"{UID}.r1", "seconds": 20, "stopped": True}
             tasks = [("side", made.address), ("node", node), ("again", node)]
             threads = [
                 threading.Thread(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import threading
@@ -23,6 +24,7 @@ from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.save import UNKNOWN
 from rankmuster.kube.agents import wire
 from rankmuster.kube.agents.handing import hand_over
+from rankmuster.kube.agents.outbox import Letter, Outbox
 from rankmuster.kube.agents.roll import LOOK_SECONDS, NAME, Roll
 from rankmuster.kube.agents.server import Answer, Asked, ListenRefused, Route, Server, trouble
 from rankmuster.kube.agents.taking import Busy, Taken, Taker
@@ -33,10 +35,8 @@ from rankmuster.watch.export.state_file import NoState, StateRefused, encode, fr
 LISTEN_PAUSE = 5.0
 """Between two attempts at an address that another program has."""
 
-END_SECONDS = 8.0
+END_SECONDS = 6.0
 """Of a collection when nothing of the engine lives: files are all that is left, and a pod's end does not wait."""
-
-HAND_SECONDS = 60.0
 
 LOGS = (".log", ".out", ".err", ".txt")
 MOST_LOGS = 32
@@ -78,8 +78,9 @@ class Sidecar:
         self._taker = Taker(settings.work / "bundles", time.monotonic)
         self._roll = Roll(settings.work / "run", settings.instance)
         self._watching = Watching(settings.work / "watch", self._watch_settings(), say, time.monotonic)
-        self._handed: Taken | None = None
-        self._end_taken = threading.Event()  # the bundle of this end is with the agent, or was given up
+        self._outbox = Outbox(self._hand, say, time.monotonic)
+        self._end_taken = threading.Event()  # what this end of the engine left is taken, or is being taken
+        self._ending: threading.Thread | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Serves, watches, and at the end takes what is left."""
@@ -176,49 +177,36 @@ class Sidecar:
         if target is None:
             return []
         if self._roll.ended:
-            return ["--instance", NAME]
+            return ["--instance", NAME, "--look", "0.5"]  # nothing moves any more
         living = [one.pid for one in target.workers or target.processes if one.state not in ("X", "Z")]
         return [word for pid in living[:64] for word in ("--pid", str(pid))]
 
-    def _keep(self, taken: Taken) -> None:
+    def _keep(self, taken: Taken, kind: str = "wish") -> None:
         """What the controller wished goes to the agent as well: whoever wished it may be gone when it comes."""
-        if self._settings.agent is not None:
-            copy = self._copy(taken)
-            if copy is not None:
-                name = self._name("wish")
-                threading.Thread(
-                    target=self._hand, args=(copy, taken, name, Deadline.after(HAND_SECONDS)), daemon=True
-                ).start()
-
-    def _copy(self, taken: Taken) -> Path | None:
-        assert taken.bundle is not None
+        if self._settings.agent is None or taken.bundle is None:
+            return
         copy = taken.bundle.with_name(f"out-{taken.bundle.name}")
         try:
-            copy.hardlink_to(taken.bundle)
-        except OSError:
-            return None
-        return copy
+            os.link(taken.bundle, copy)
+        except OSError as error:
+            self._say(f"a bundle cannot be kept for the agent: {error.strerror}")
+            return
+        self._outbox.put(Letter(copy, self._name(kind), taken.sha256, taken.size))
 
-    def _hand(self, bundle: Path, taken: Taken, name: str, deadline: Deadline) -> bool:
+    def _hand(self, letter: Letter, deadline: Deadline) -> str:
         settings = self._settings
         assert settings.agent is not None
-        why = hand_over(
-            bundle,
-            name,
-            taken.sha256,
-            taken.size,
+        return hand_over(
+            letter.bundle,
+            letter.name,
+            letter.sha256,
+            letter.size,
             settings.agent,
             pod_uid=settings.pod_uid or "unknown",
             instance=settings.instance,
             headers=self._token.header(),
             deadline=deadline,
         )
-        self._say(
-            f"bundle {name} is with the node's agent" if not why else f"bundle {name} is not with the agent: {why}"
-        )
-        with contextlib.suppress(OSError):
-            bundle.unlink()
-        return not why
 
     def _name(self, kind: str) -> str:
         at = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
@@ -237,7 +225,9 @@ class Sidecar:
                 if not self._roll.ended:
                     self._end_taken.clear()
                 elif not self._end_taken.is_set():
-                    self._take_end("end", Deadline.after(END_SECONDS + HAND_SECONDS), END_SECONDS)
+                    self._end_taken.set()
+                    self._ending = threading.Thread(target=self._take_end, args=("end", END_SECONDS), daemon=True)
+                    self._ending.start()
             except Exception as error:
                 # whatever it is: this process does not end for it
                 self._say(f"looking at the engine failed: {type(error).__name__}: {error}")
@@ -248,21 +238,17 @@ class Sidecar:
         self._roll.told_to_end("Kubernetes, which ends the pod")
         with contextlib.suppress(Exception):
             self._roll.look(deadline.within(LOOK_SECONDS))
-        if self._roll.target is None or self._end_taken.is_set():
-            return
-        seconds = min(END_SECONDS, max(deadline.remaining() / 2, wire.LEAST_SECONDS))
-        self._take_end("last", deadline, seconds)
+        if self._ending is not None:
+            self._ending.join(deadline.remaining())
+        if self._roll.target is not None and not self._end_taken.is_set():
+            self._take_end("last", min(END_SECONDS, max(deadline.remaining() / 2, wire.LEAST_SECONDS)))
+        self._outbox.flush(deadline)
 
-    def _take_end(self, kind: str, deadline: Deadline, seconds: float) -> None:
-        self._end_taken.set()
-        copied: list[tuple[Path, Taken]] = []
-
-        def keep(taken: Taken) -> None:
-            if self._settings.agent is not None and (copy := self._copy(taken)) is not None:
-                copied.append((copy, taken))
-
+    def _take_end(self, kind: str, seconds: float) -> None:
         try:
-            taken, handle = self._taker.take(("end", kind), self._options(None), seconds, keep)
+            taken, handle = self._taker.take(
+                ("end", kind), self._options(None), seconds, lambda one: self._keep(one, kind)
+            )
         except Busy as error:
             self._say(f"what the engine left is not taken: {error}")
             return
@@ -270,8 +256,6 @@ class Sidecar:
             handle.close()
         if taken.bundle is None:
             self._say(f"what the engine left could not be taken: {taken.note}")
-        for bundle, one in copied:
-            self._hand(bundle, one, self._name(kind), deadline)
 
     # where it works
 
