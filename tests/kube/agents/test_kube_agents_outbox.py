@@ -1,4 +1,4 @@
-"""What has to leave the pod leaves it, also by way of an agent that was away; and nobody waits longer than the grace."""
+"""What has to leave the pod leaves it, also where the agent was away; and nobody waits longer than the grace."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_end_of_the_grace_is_the_end(tmp_path: Path) -> None:
 def test_the_oldest_is_given_up_where_too_many_wait(tmp_path: Path) -> None:
     said: list[str] = []
     block = threading.Event()
-    box = Outbox(lambda one, deadline: "" if block.wait(10) else "", said.append, time.monotonic)
+    box = Outbox(lambda one, deadline: "" * block.wait(10), said.append, time.monotonic)
     for number in range(MOST + 1):
         box.put(letter(tmp_path, f"n{number}"))
     assert any("n0" in line and "given up" in line for line in said)
