@@ -32,6 +32,9 @@ LOOKS_SECONDS = 60.0
 ONE_RUN_SHARE = 0.85
 """Of the rest, for the runs together: what follows them needs some too."""
 
+FOLDER = "RANKMUSTER_ADMIT_FOLDER"
+"""Variable of the process that measures: where its order lies, and its result goes."""
+
 RESULT, SUMMARY, ORDER = "result", "summary", "order.json"
 
 
@@ -105,7 +108,6 @@ def admit_job(
     message_file: Annotated[
         Path, typer.Option("--termination-log", metavar="FILE", help="Where the summary is written.")
     ] = Path("/dev/termination-log"),
-    inside: Annotated[Path | None, typer.Option("--inside", hidden=True)] = None,
     debug: Debug = False,  # noqa: ARG001  # see options
 ) -> int:
     """Measure this node, and hand out the record: packed between two marks on standard output, and a summary with its
@@ -115,8 +117,8 @@ def admit_job(
 
     Exit status: 0 a result was handed out, whatever it says; 3 there is none.
     """
-    if inside is not None:
-        return _measure(inside)
+    if FOLDER in os.environ:
+        return _measure(Path(os.environ[FOLDER]))
     named = node or os.environ.get("NODE_NAME", "")
     if not named:
         raise CommandError("whose node this is has to be said: --node, or NODE_NAME from the downward API")
@@ -147,7 +149,7 @@ def admit_job(
 
 def _handed_out(order: Order, message_file: Path) -> int:
     from rankmuster.adapters.admit_record import OWN
-    from rankmuster.adapters.child import run_child
+    from rankmuster.adapters.child import environment, run_child
     from rankmuster.adapters.into_file import last_words, read_most
     from rankmuster.adapters.kube.job_words import MOST_MESSAGE, Ending
 
@@ -156,11 +158,12 @@ def _handed_out(order: Order, message_file: Path) -> int:
         folder = Path(made)
         (folder / ORDER).write_text(json.dumps(asdict(order)), encoding="utf-8")
         ran = run_child(
-            [*OWN, "kube", "admit-job", "--inside", str(folder)],
+            [*OWN, "kube", "admit-job"],
             seconds=order.limit,
             grace=GRACE_SECONDS,
             clock=time.monotonic,
             hurry=stop.is_set,
+            environ={**environment(), FOLDER: str(folder)},
             cwd="/",
             step_back=False,
             whole_group=True,

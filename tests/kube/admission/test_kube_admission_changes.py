@@ -30,6 +30,18 @@ def test_a_node_with_another_driver_is_kept_out_and_tested_again(tmp_path: Path)
     world.close()
 
 
+def test_a_node_that_becomes_what_it_was_before_is_tested_again_too(tmp_path: Path) -> None:
+    world = passed_world(tmp_path)
+    for version in ("595.10.01", "580.65.06", "595.10.01"):
+        world.driver("n", version)
+        world.work.turn(1e9)
+    assert world.tainted("n")
+    assert len(world.admissions("n")) == 4
+    assert world.turns(lambda: world.phase("n") == "Passed")
+    assert "580.65.06 -> 595.10.01" in world.now("n")["spec"]["trigger"]
+    world.close()
+
+
 def test_the_driver_changes_while_the_job_runs_and_its_result_does_not_count(tmp_path: Path) -> None:
     world = old_world(tmp_path)
     world.cluster.node("n", gpus=4, taints=[STARTUP])

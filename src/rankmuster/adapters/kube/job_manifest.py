@@ -21,7 +21,9 @@ JOB_LABEL = f"{DOMAIN}/job"
 FOR = f"{DOMAIN}/for"
 """Annotation of a Job: what it belongs to (UID of a NodeAdmission, operation of a re-test)."""
 
-PART_LABEL = "app.kubernetes.io/part-of"
+LABELS = {"app.kubernetes.io/name": "rankmuster", "app.kubernetes.io/component": "admission"}
+"""By which a NetworkPolicy lets the pods of a pair find each other."""
+
 CONTAINER = "admit"
 SCRATCH = "/tmp"  # noqa: S108  # a volume of the pod's own
 DEADLINE_MARGIN = 60.0
@@ -56,7 +58,7 @@ class JobOrder:
 
 def job(order: JobOrder, shape: JobShape) -> Object:
     """The Job."""
-    labels = {**shape.labels, **order.labels, PART_LABEL: "rankmuster", JOB_LABEL: order.name}
+    labels = {**shape.labels, **order.labels, **LABELS, JOB_LABEL: order.name}
     work = shape.pair_work_seconds if order.pair else work_seconds(order, shape)
     metadata: dict[str, Any] = {
         "name": order.name,
@@ -90,7 +92,7 @@ def service(order: JobOrder, job_uid: str) -> Object:
         "metadata": {
             "name": order.name,
             "namespace": order.namespace,
-            "labels": {PART_LABEL: "rankmuster", JOB_LABEL: order.name},
+            "labels": {**LABELS, JOB_LABEL: order.name},
             "ownerReferences": [owner],
         },
         "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB_LABEL: order.name}},

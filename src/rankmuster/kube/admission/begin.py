@@ -20,8 +20,8 @@ TRUSTED = "it served before the first admission here: trusted, nothing was measu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A NodeAdmission to create. `trusted`: the node is let in without a test; a record of the history that passed says
-    more than that."""
+    """A NodeAdmission to create. `after`: UID of the one that it follows. `trusted`: the node is let in without a test;
+    a record of the history that passed says more than that."""
 
     name: str
     node: str
@@ -29,6 +29,7 @@ class Begun:
     watched: str
     facts: Mapping[str, str]
     trigger: str
+    after: str = ""
     served: bool = False
     trusted: bool = False
 
@@ -51,9 +52,9 @@ def begin(
         if not found or unsettled:
             return None
         served = current.served or current.admitted
-        return _made(node, facts, told(found), served=served)
+        return _made(node, facts, told(found), after=current.uid, served=served)
     if current is not None:
-        return _made(node, facts, "another node has this name now")
+        return _made(node, facts, "another node has this name now", after=current.uid)
     existing = first is None or node.created <= first
     if tainted(node):
         return _made(node, facts, "it came with the startup taint")
@@ -88,16 +89,23 @@ def trusted_status(generation: int, why: str, now: float, record: str | None = N
 
 
 def _made(
-    node: NodeView, facts: Mapping[str, str], trigger: str, *, served: bool = False, trusted: bool = False
+    node: NodeView,
+    facts: Mapping[str, str],
+    trigger: str,
+    *,
+    after: str = "",
+    served: bool = False,
+    trusted: bool = False,
 ) -> Begun:
     named = watched(facts)
     return Begun(
-        name=admission_name(node.name, node.uid, named),
+        name=admission_name(node.name, node.uid, named, after),
         node=node.name,
         node_uid=node.uid,
         watched=named,
         facts=dict(facts),
         trigger=trigger,
+        after=after,
         served=served,
         trusted=trusted,
     )

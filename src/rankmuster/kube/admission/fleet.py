@@ -84,10 +84,12 @@ class Fleet:
 
 
 def current(admissions: Iterable[Admission]) -> dict[str, Admission]:
-    """Node -> its youngest admission that is not outdated."""
+    """Node -> its youngest admission that is not outdated: the one that no other follows; times have whole seconds."""
     found: dict[str, Admission] = {}
-    for one in admissions:
-        if one.phase is Phase.OUTDATED:
+    listed = tuple(admissions)
+    followed = {one.after for one in listed}
+    for one in listed:
+        if one.phase is Phase.OUTDATED or one.uid in followed:
             continue
         known = found.get(one.node)
         if known is None or (known.created, known.name) < (one.created, one.name):

@@ -16,6 +16,9 @@ SERVED = f"{DOMAIN}/served"
 TRUSTED = f"{DOMAIN}/trusted"
 """Annotation of a NodeAdmission: `true` where its node is let in on first sight."""
 
+AFTER = f"{DOMAIN}/after"
+"""Annotation of a NodeAdmission: UID of the one of the same node that it follows."""
+
 TAINTED_BY = f"{DOMAIN}/admission-by"
 """Annotation of a node whose admission taint is ours: JSON, which admission and when."""
 
@@ -23,9 +26,10 @@ MOST_NODE = 24
 """Characters of a node's name in a Job's, whose pods have 63 with their own ending."""
 
 
-def admission_name(node: str, uid: str, watched: str) -> str:
-    """Of the NodeAdmission of this node as it is now."""
-    return f"{node[:240].rstrip('.-')}-{_digest(uid, watched)}"
+def admission_name(node: str, uid: str, watched: str, after: str) -> str:
+    """Of the NodeAdmission of this node as it is now. `after`: UID of the one that it follows: a node may become what
+    it was before."""
+    return f"{node[:240].rstrip('.-')}-{_digest(uid, watched, after)}"
 
 
 def job_name(node: str, admission_uid: str, again: int, attempt: int, *, pair: bool = False) -> str:

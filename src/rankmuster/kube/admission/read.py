@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rankmuster.adapters.kube.api import ADMISSIONS, NODES, Object
 from rankmuster.adapters.kube.fields import identity, moment, part, text, whole
 from rankmuster.kube.admission.begin import Begun
-from rankmuster.kube.admission.names import FACTS, SERVED, TRUSTED
+from rankmuster.kube.admission.names import AFTER, FACTS, SERVED, TRUSTED
 from rankmuster.kube.admission.seen import Admission
 from rankmuster.kube.crd.admission import AdmissionSpec, AdmissionStatus
 from rankmuster.report.inert import plain
@@ -49,6 +49,7 @@ def admission_of(raw: Mapping[str, Any]) -> Admission:
         again=spec.again,
         release=spec.release,
         facts=_facts(annotations.get(FACTS)),
+        after=text(annotations, AFTER) or "",
         served=annotations.get(SERVED) == "true",
         trusted=annotations.get(TRUSTED) == "true",
         status=status,
@@ -58,6 +59,7 @@ def admission_of(raw: Mapping[str, Any]) -> Admission:
 def begun(one: Begun) -> Object:
     """To be created. It goes with its node."""
     annotations = {FACTS: facts_text(one.facts)}
+    annotations |= {AFTER: one.after} if one.after else {}
     annotations |= {SERVED: "true"} if one.served else {}
     annotations |= {TRUSTED: "true"} if one.trusted else {}
     owner = {"apiVersion": NODES.api_version, "kind": NODES.kind, "name": one.node, "uid": one.node_uid}

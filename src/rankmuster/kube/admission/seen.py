@@ -17,7 +17,8 @@ OPEN = (Phase.PENDING, Phase.TESTING)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
     """One NodeAdmission. `created`: unix seconds. `facts`: what `watched` was made of, and what came to be known since.
-    `served`: the node served before this one was begun. `trusted`: it is let in without a test."""
+    `after`: UID of the one that it follows. `served`: the node served before this one was begun. `trusted`: it is let
+    in without a test."""
 
     name: str
     uid: str
@@ -31,6 +32,7 @@ class Admission:
     again: int = 0
     release: Release | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
+    after: str = ""
     served: bool = False
     trusted: bool = False
     status: AdmissionStatus = field(default_factory=AdmissionStatus)

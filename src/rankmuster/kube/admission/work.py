@@ -104,6 +104,7 @@ class AdmissionWork:
         self._listed_at: float | None = None
         self._last = ""
         self._asked: dict[str, float] = {}
+        self._troubles: dict[str, str] = {}
 
     # -- what others tell
 
@@ -176,7 +177,7 @@ class AdmissionWork:
                     begun += 1
                     self._performer.remember(known, facts, until.within(self._call_seconds))
             except KubeError as error:
-                self._say(f"node {name}: its NodeAdmission could not be written: {error}")
+                self._trouble(name, f"its NodeAdmission could not be written: {error}")
                 self._memory.again(name)
 
     def _facts(self, node: NodeView) -> dict[str, str]:
@@ -213,7 +214,7 @@ class AdmissionWork:
             if not self._still(one, acts, deadline):
                 return 1
         except (KubeError, HistoryError) as error:
-            self._say(f"node {one.node}: {error}")
+            self._trouble(one.node, str(error))
             return 1
         done = 0
         for act in acts:
@@ -221,7 +222,7 @@ class AdmissionWork:
                 done += 1
                 self._performer.do(act, one, node, deadline)
             except (KubeError, HistoryError) as error:
-                self._say(f"node {one.node}: could not {told(act, one.node)}: {error}")
+                self._trouble(one.node, f"could not {told(act, one.node)}: {error}")
                 self._not_done(one, act, error, deadline)
                 return done
             if isinstance(act, SetTaint):
@@ -297,9 +298,16 @@ class AdmissionWork:
             for each in said:
                 self._performer.do(each, one, None, deadline)
         except KubeError as again:
-            self._say(f"node {one.node}: {again}")
+            self._trouble(one.node, str(again))
+
+    def _trouble(self, node: str, words: str) -> None:
+        """The same of the same node is said once."""
+        if self._troubles.get(node) != words:
+            self._troubles[node] = words
+            self._say(f"node {node}: {words}")
 
     def _tell(self, one: Admission, act: Act) -> None:
+        self._troubles.pop(one.node, None)
         if not isinstance(act, SetStatus) or act.status.phase is not one.phase:
             self._say(f"node {one.node}: {told(act, one.node)}")
 
