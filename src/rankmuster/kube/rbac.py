@@ -19,8 +19,9 @@ APPLY = ("create", "patch")
 
 
 class Part(str, Enum):
-    """One role each. OBSERVE: every installation. The others: what acts, by the name that enables it, each bound only
-    where it may."""
+    """One role each. OBSERVE: every installation. EXEC_EVIDENCE: where the settings have `exec_evidence`, which runs
+    commands in other people's pods. The others: what acts, by the name that enables it, each bound only where it may.
+    """
 
     OBSERVE = "observe"
     TRAFFIC = "traffic"
@@ -28,6 +29,7 @@ class Part(str, Enum):
     NODE = "node"
     RETEST = "retest"
     ADMISSION = "admission"
+    EXEC_EVIDENCE = "exec-evidence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,12 @@ CLUSTER: dict[Part, tuple[Rule, ...]] = {
     ),
     Part.NODE: (Rule("", ("nodes",), ("patch",), "taint, label and cordon with our owner annotation"),),
     Part.ADMISSION: (Rule("", ("nodes",), ("patch",), "the taint of what is not admitted"),),
+    Part.EXEC_EVIDENCE: (
+        Rule(
+            "", ("pods/exec",), ("get", "create"), "evidence of pods without a sidecar; 1.35 asks for `create` as well"
+        ),
+        Rule("", ("pods/log",), ("get",), "their logs"),
+    ),
 }
 """Over the whole cluster: instances stand in the namespaces of those who run them."""
 
