@@ -60,6 +60,10 @@ ORPHAN_TURN = 30.0
 GONE_SECONDS = 20.0
 """After a pod's grace period until it is seen that it is gone: the kubelet kills it, and tells the API server."""
 
+READY_SECONDS = 45.0
+"""From an open gate to pods that are Ready: the readiness probes of all their containers, every 10 s by default, and an
+API server that is busy with a fleet."""
+
 FORGET_SECONDS = 5.0
 
 
@@ -387,7 +391,10 @@ class Controller:
         assert spec is not None  # the fleet has no instance of a policy that cannot be read
         config = config_of(spec, self._settings, known.name, {})
         grace = max((pod.grace for pod in known.view.pods), default=0)
-        least = {Step.TERMINATE: grace + GONE_SECONDS} if grace + GONE_SECONDS > DEFAULT_SECONDS[Step.TERMINATE] else {}
+        least = {
+            Step.TERMINATE: max(grace + GONE_SECONDS, DEFAULT_SECONDS[Step.TERMINATE]),
+            Step.RESTORE: READY_SECONDS,
+        }
         config = replace(config, budget={**least, **config.budget})
         return self._made(known.name, config, self._outside.tools(known), evidence_folder(self._settings, spec))
 
