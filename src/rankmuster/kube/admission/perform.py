@@ -65,7 +65,7 @@ class Performer:
         seen: Callable[[Object], None],
     ) -> None:
         self._api, self._settings, self._keeper = api, settings, keeper
-        self._image = settings.job.image or image
+        self.image = settings.job.image or image
         self.namespace = settings.job.namespace or namespace
         self._wall, self._pause, self._seen = wall, pause, seen
 
@@ -158,7 +158,7 @@ class Performer:
         return JobOrder(
             name=act.name,
             namespace=self.namespace,
-            image=self._image,
+            image=self.image,
             nodes=(node.name,) if act.good is None else (node.name, act.good),
             gpus=node.gpus,
             belongs_to=admission.uid,

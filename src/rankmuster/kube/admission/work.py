@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rankmuster.adapters.kube.api import ADMISSIONS, NODES, Api, KubeError, NotThere
+from rankmuster.adapters.kube.events import Events, Touched
 from rankmuster.adapters.kube.job_look import Failing
 from rankmuster.adapters.kube.nodes import unsettled
 from rankmuster.adapters.kube.rewriting import Pause
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.kube.admission import say as words
-from rankmuster.kube.admission.acts import Act, CreateJob, SetStatus, SetTaint, told
-from rankmuster.kube.admission.begin import begin
+from rankmuster.kube.admission.acts import Act, CreateJob, RecordResult, SetStatus, SetTaint, told
+from rankmuster.kube.admission.beginning import Beginning
 from rankmuster.kube.admission.fleet import Fleet, beyond, current, in_order
 from rankmuster.kube.admission.keep import Keeper
 from rankmuster.kube.admission.looking import Looking
@@ -29,7 +30,6 @@ from rankmuster.kube.admission.seen import Admission, Look
 from rankmuster.kube.admission.settings import AdmissionSettings
 from rankmuster.kube.admission.step import step
 from rankmuster.kube.admission.step_job import failed
-from rankmuster.kube.admission.watched import facts_of
 from rankmuster.kube.crd.admission import Phase
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.kube import NodeView
@@ -46,9 +46,6 @@ LIST_SECONDS = 60.0
 ASK_SECONDS = 300.0
 """Between two questions for a node that nobody has told of."""
 
-MOST_BEGUN = 100
-"""NodeAdmissions that are created in one turn: at a first installation all nodes need one."""
-
 MOST_WRITES = 200
 """Acts of one turn: what is over waits for the next one."""
 
@@ -56,7 +53,8 @@ MOST_WRITES = 200
 class AdmissionWork:
     """`acting` False: NodeAdmissions say what would be done, and nothing else is written. `image`, `namespace`: of
     Jobs, where the settings leave them open. `fingerprints`: what a node's agent has read, None where nothing is known;
-    it has to return at once. `clock`: monotonic; `unix_now`: of stamps. `say`: lines for the log.
+    it has to return at once. `clock`: monotonic; `unix_now`: of stamps. `say`: lines for the log. `events`: on the
+    nodes and on our own objects.
 
     Views of nodes have to hold the labels that `settings.nodes` names. Raises ValueError for settings that do not fit
     together.
@@ -78,14 +76,15 @@ class AdmissionWork:
         relist_seconds: float = 600.0,
         call_seconds: float = CALL_SECONDS,
         pause: Pause = time.sleep,
+        events: Events | None = None,
     ) -> None:
         objection = settings.objection()
         if objection is not None:
             raise ValueError(f"admission: {objection}")
         self._api, self._settings, self._acting = api, settings, acting
-        self._clock, self._unix_now, self._fingerprints, self._say = clock, unix_now, fingerprints, say
+        self._clock, self._unix_now, self._say = clock, unix_now, say
+        self._events = events
         self._relist_seconds, self._call_seconds = relist_seconds, call_seconds
-        self._image = settings.job.image or image
         keeper = Keeper(history)
         self._keeper = keeper
         self._memory = Memory(unix_now, say)
@@ -98,6 +97,10 @@ class AdmissionWork:
             wall=unix_now,
             pause=pause,
             seen=self._memory.raw,
+        )
+        image_counts = self._performer.image if settings.image_counts else None
+        self._beginning = Beginning(
+            settings, self._memory, self._performer, fingerprints, image_counts, self._trouble, say
         )
         self._looking = Looking(api, settings, keeper, fingerprints, self._performer.namespace)
         self._turning = threading.Lock()
@@ -133,7 +136,7 @@ class AdmissionWork:
             until = Deadline.after(seconds, self._clock)
             if not self._listed(until):
                 return
-            self._begin(until)
+            self._beginning.turn(until)
             self._go_on(until)
 
     def _listed(self, until: Deadline) -> bool:
@@ -151,38 +154,6 @@ class AdmissionWork:
         self._memory.only(frozenset(str((one.get("metadata") or {}).get("name")) for one in found))
         self._listed_at = now
         return True
-
-    def _begin(self, until: Deadline) -> None:
-        """NodeAdmissions of nodes that have none of themselves as they are."""
-        admissions = self._memory.admissions()
-        now_of = current(admissions)
-        first = min((one.created for one in admissions), default=None)
-        alone, nodes = self._memory.left_alone(), self._memory.nodes()
-        begun = 0
-        for name in self._memory.take_dirty(len(nodes) + 1):
-            node = nodes.get(name)
-            if node is None or name in alone:
-                continue
-            if begun >= MOST_BEGUN or until.passed:
-                self._memory.again(name)
-                continue
-            facts, known = self._facts(node), now_of.get(name)
-            one = begin(node, known, facts, self._settings, first=first, unsettled=unsettled(node))
-            try:
-                if one is not None:
-                    begun += 1
-                    self._performer.begin(one, until.within(self._call_seconds))
-                    self._say(f"node {name}: {one.trigger}")
-                elif known is not None and known.node_uid == node.uid and facts.keys() - known.facts.keys():
-                    begun += 1
-                    self._performer.remember(known, facts, until.within(self._call_seconds))
-            except KubeError as error:
-                self._trouble(name, f"its NodeAdmission could not be written: {error}")
-                self._memory.again(name)
-
-    def _facts(self, node: NodeView) -> dict[str, str]:
-        image = self._image if self._settings.image_counts else None
-        return facts_of(node, self._fingerprints(node.name), self._settings.ignore, image)
 
     def _go_on(self, until: Deadline) -> None:
         nodes, admissions = self._memory.nodes(), self._memory.admissions()
@@ -307,9 +278,18 @@ class AdmissionWork:
             self._say(f"node {node}: {words}")
 
     def _tell(self, one: Admission, act: Act) -> None:
+        """What changes something is said, in the log and to whoever looks at the node."""
         self._troubles.pop(one.node, None)
-        if not isinstance(act, SetStatus) or act.status.phase is not one.phase:
-            self._say(f"node {one.node}: {told(act, one.node)}")
+        if isinstance(act, SetStatus) and act.status.phase is one.phase:
+            return
+        self._say(f"node {one.node}: {told(act, one.node)}")
+        if self._events is not None and not isinstance(act, RecordResult):
+            phase = act.status.phase if isinstance(act, SetStatus) else None
+            reason = f"Admission{phase.value}" if phase is not None else type(act).__name__
+            note = words.first(act.status) if isinstance(act, SetStatus) else told(act, one.node)
+            warning = phase in (Phase.REFUSED, Phase.ERROR)
+            self._events.tell(Touched(NODES, one.node, one.node_uid), reason, note, warning=warning)
+            self._events.tell(Touched(ADMISSIONS, one.name, one.uid), reason, note, warning=warning)
 
     def _forget(self, admissions: tuple[Admission, ...], until: Deadline) -> None:
         for one in beyond(admissions, self._settings.keep):
