@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rankmuster.adapters.kube.agent_call import AgentCall
 from rankmuster.adapters.kube.api import Api
 from rankmuster.adapters.kube.events import Events
+from rankmuster.adapters.kube.job_words import NotSaid, Payload
 from rankmuster.collect.deadline import Deadline
 from rankmuster.incident.actuators import Retest
 from rankmuster.incident.journal import Journal
@@ -22,6 +23,7 @@ from rankmuster.kube.controller.fingerprints import Fingerprints
 from rankmuster.kube.controller.fleet import Fleet, Known
 from rankmuster.kube.controller.settings import ControllerSettings
 from rankmuster.kube.controller.states import Asks
+from rankmuster.report.inert import plain
 
 if TYPE_CHECKING:
     from rankmuster.kube.admission.work import AdmissionWork
@@ -135,6 +137,19 @@ def _admission(
     )
 
 
-def _retest(settings: ControllerSettings, api: Api, history: History | None, namespace: str) -> Retest | None:
-    del settings, api, history, namespace
-    return None
+def _retest(settings: ControllerSettings, api: Api, history: History | None, namespace: str) -> Retest:
+    """By the Jobs of admission, judged by the fleet's history and kept in it."""
+    from rankmuster.adapters.kube.job_retest import JobRetest, Judged
+    from rankmuster.kube.admission.keep import CannotJudge, Keeper
+
+    shape, keeper = settings.admission.job, Keeper(history)
+
+    def judge(payload: Payload, node: str) -> Judged:
+        try:
+            found = keeper.result(payload, node, (shape.short_profile, shape.profile), None)
+        except CannotJudge as error:
+            raise NotSaid(str(error)) from error
+        keeper.keep(found)
+        return Judged(found.decision.value, plain("; ".join(found.record.reasons[:3]), 400), found.record.hash)
+
+    return JobRetest(api, shape, image=settings.image, namespace=namespace, judge=judge)
