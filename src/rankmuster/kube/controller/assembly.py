@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from rankmuster.adapters.kube.agent_call import AgentCall
 from rankmuster.adapters.kube.api import Api
 from rankmuster.adapters.kube.events import Events
-from rankmuster.adapters.kube.job_words import NotSaid, Payload
+from rankmuster.adapters.kube.job_look import Payload
+from rankmuster.adapters.kube.job_words import NotSaid
 from rankmuster.collect.deadline import Deadline
 from rankmuster.incident.actuators import Retest
 from rankmuster.incident.journal import Journal
