@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from rankmuster.adapters.kube.agent_call import AgentCall
 from rankmuster.adapters.kube.api import Api
 from rankmuster.adapters.kube.events import Events
-from rankmuster.adapters.kube.job_look import Payload
-from rankmuster.adapters.kube.job_words import NotSaid
 from rankmuster.collect.deadline import Deadline
 from rankmuster.incident.actuators import Retest
 from rankmuster.incident.journal import Journal
@@ -24,7 +22,6 @@ from rankmuster.kube.controller.fingerprints import Fingerprints
 from rankmuster.kube.controller.fleet import Fleet, Known
 from rankmuster.kube.controller.settings import ControllerSettings
 from rankmuster.kube.controller.states import Asks
-from rankmuster.report.inert import plain
 
 if TYPE_CHECKING:
     from rankmuster.kube.admission.work import AdmissionWork
@@ -70,7 +67,7 @@ def assemble(
 
     admission: AdmissionWork | None = None
     if history is not None:
-        admission = _admission(settings, api, history, parts, namespace, say)
+        admission = _admission(settings, api, history, parts, namespace, say, events)
     outside = Outside(
         api=api,
         journal=journal,
@@ -84,6 +81,7 @@ def assemble(
         host=host,
         uploaded=copies.where,
         fingerprints=lambda: parts.fingerprints.turn(),
+        node_labels=tuple(settings.admission.nodes),
     )
     parts.controller = Controller(settings, outside, fleet)
 
@@ -120,6 +118,7 @@ def _admission(
     parts: _Parts,
     namespace: str,
     say: Callable[[str], None],
+    events: Events,
 ) -> AdmissionWork:
     from rankmuster.kube.admission.work import AdmissionWork
 
@@ -135,22 +134,20 @@ def _admission(
         image=settings.image,
         namespace=namespace,
         relist_seconds=settings.resync_seconds,
+        events=events,
     )
 
 
 def _retest(settings: ControllerSettings, api: Api, history: History | None, namespace: str) -> Retest:
-    """By the Jobs of admission, judged by the fleet's history and kept in it."""
-    from rankmuster.adapters.kube.job_retest import JobRetest, Judged
-    from rankmuster.kube.admission.keep import CannotJudge, Keeper
+    """By the Jobs of admission, judged by the fleet's history."""
+    from rankmuster.adapters.kube.job_retest import JobRetest
+    from rankmuster.kube.admission.retest import judge_alone, judge_pair
 
-    shape, keeper = settings.admission.job, Keeper(history)
-
-    def judge(payload: Payload, node: str) -> Judged:
-        try:
-            found = keeper.result(payload, node, (shape.short_profile, shape.profile), None)
-        except CannotJudge as error:
-            raise NotSaid(str(error)) from error
-        keeper.keep(found)
-        return Judged(found.decision.value, plain("; ".join(found.record.reasons[:3]), 400), found.record.hash)
-
-    return JobRetest(api, shape, image=settings.image, namespace=namespace, judge=judge)
+    return JobRetest(
+        api,
+        settings.admission.job,
+        image=settings.image,
+        namespace=namespace,
+        judge=judge_alone(history, settings.admission),
+        judge_pair=judge_pair(settings.admission),
+    )

@@ -75,6 +75,9 @@ def read(text: str, name: str) -> ControllerSettings:
     for role in settings.enable:
         if role not in ROLES:
             raise ConfigRefused(f"{name}: enable: {role!r} enables nothing; it is one of {', '.join(ROLES)}")
+    wrong = settings.admission.objection()
+    if wrong:
+        raise ConfigRefused(f"{name}: admission: {wrong}")
     election = settings.election
     if election.renew_seconds >= election.lease_seconds:
         raise ConfigRefused(
