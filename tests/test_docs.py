@@ -52,6 +52,7 @@ PAGES = {"collect": COLLECT, "bundle": COLLECT, "watch": WATCH, "top": WATCH} | 
         "drift": ("drift",),
         "incident": ("incident",),
         "run": ("run",),
+        "kube": tuple(path.stem for path in sorted((ROOT / "docs").glob("kubernetes*.md"))),
     }.items()
 }
 """The commands that have a page of their own; the README speaks of the options of the others."""
