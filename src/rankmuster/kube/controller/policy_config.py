@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rankmuster.incident.config import IncidentConfig, InstanceConfig, RecoveryRow, Slow
+from rankmuster.incident.config import AdmitRetest, IncidentConfig, InstanceConfig, RecoveryRow, Slow
 from rankmuster.incident.config_objections import objections
 from rankmuster.incident.config_read import APPROVABLE
 from rankmuster.incident.limits import Limits
@@ -70,7 +70,8 @@ def config_of(
         total_seconds=spec.deadlines.total,
         limits=limits_of(spec, settings.limits),
         slow=Slow(percent=spec.slow_percent),
-        instances={instance: InstanceConfig(nodes=dict(nodes))},
+        # of the re-test only who is known to be good is read here: by what it is done, the actuators say
+        instances={instance: InstanceConfig(nodes=dict(nodes), retest=AdmitRetest(good=settings.admission.good))},
         hooks=settings.hooks,
     )
     wrong = objections(replace(config, enable=()))  # of files: which actuators there are stands nowhere in them here
