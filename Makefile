@@ -7,7 +7,7 @@ DEMO ?= examples/rank-stops-calling
 PYTEST_ARGS ?= -n auto
 
 .PHONY: all help demo test test-real bench bench-quick bench-cases bench-history simulate simulate-drift simulate-incidents \
-    crash-incidents drill-incidents fuzz watch-replay check format format-check lint types imports clean
+    crash-incidents drill-incidents kube-scale kube-crashes fuzz watch-replay check format format-check lint types imports clean
 
 all: $(STAMP) ## make .venv and install the program with its tools
 
@@ -82,6 +82,12 @@ crash-incidents: $(STAMP) ## the runner is killed at every step boundary, hundre
 
 drill-incidents: $(VENV)/.real ## faults in a serving instance behind HAProxy, from fault to good token
 	$(BIN)/python -m rankmuster.drill incident all --times 5 --output drill-incidents
+
+kube-scale: $(STAMP) ## the controller of 5,000 nodes and 1,000 instances, 200 of which stop at once (about 20 minutes)
+	$(BIN)/python tools/kube_scale.py --output docs/measured/kube-scale.json
+
+kube-crashes: $(STAMP) ## a cluster of processes, the controller killed at every step (needs root, about 20 minutes)
+	$(BIN)/python tools/kube_crashes.py --output docs/measured/kube-crashes.json
 
 watch-replay: $(STAMP) ## replay synthetic hours, stops and the cases through the watch (about 15 minutes)
 	$(BIN)/python tools/replay_watch.py --cases tests/cases --output docs/measured/watch-replay.json
