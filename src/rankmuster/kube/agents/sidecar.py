@@ -277,7 +277,7 @@ class Sidecar:
             "find_seconds": max(settings.period, FIND_SECONDS),
             "on_stop": {"collect": False, "diagnose": False},
             "logs": {"kernel": False},
-            "hardware": {"source": "none", "rdma": False},
+            "hardware": {"source": "auto", "rdma": False},  # without an agent it says that no driver is here
         }
         if settings.metrics_url:
             found["engine"] = {"urls": {"*": [settings.metrics_url]}}
