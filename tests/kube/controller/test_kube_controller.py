@@ -81,8 +81,10 @@ def test_a_stopped_group_is_rebuilt_once_behind_a_closed_gate(made: Rig) -> None
         assert incident["spec"]["instance"] == "prod.llm.0"
         assert {one["name"] for one in incident["spec"]["pods"]} == {"llm-0", "llm-0-1"}
         assert len(made.store.list(INCIDENTS, "prod")) == 1
-        found = made.store.get(POLICIES, "prod", "llm")
-        assert made.condition(found, "Accepted") == ("True", "Accepted")
+        accepted = ("True", "Accepted")
+        assert made.until(
+            lambda: made.condition(made.store.get(POLICIES, "prod", "llm"), "Accepted") == accepted
+        )
     used = made.server.recorder.rights(agent="rankmuster") | made.server.recorder.rights(agent="kopf")
     assert used - rules([Part.OBSERVE, Part.TRAFFIC, Part.GROUP]) == set()
 
