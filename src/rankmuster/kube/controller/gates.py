@@ -20,6 +20,13 @@ MOST_A_TURN = 50
 """Pods of one turn: a fleet that is installed anew is opened within minutes, and the API server has others to serve."""
 
 
+AGAIN_SECONDS = 2.0
+"""After an attempt that failed, or met a pod that had changed."""
+
+TOLD_SECONDS = 30.0
+"""After one that did not: the watch tells of it within seconds."""
+
+
 class Gates:
     """`busy()`: instances with an open incident."""
 
@@ -47,9 +54,10 @@ class Gates:
         for one, pod in waiting[:MOST_A_TURN]:
             if one.name in busy:
                 continue
-            self._done[pod.uid] = self._clock() + 30.0  # the watch tells of it within seconds
+            self._done[pod.uid] = self._clock() + AGAIN_SECONDS
             try:
                 opened += open_gate(self._api, pod, Deadline.after(CALL_SECONDS, self._clock))
+                self._done[pod.uid] = self._clock() + TOLD_SECONDS
             except (NotThere, Conflict):
                 continue  # it is gone, or has changed: the watch tells
             except KubeError as error:
