@@ -32,6 +32,7 @@ from kube_sim.controllers.endpoint_slice import ready_addresses
 from kube_sim.kubelet_process import PATH, Image, ProcessKubelet
 from kube_sim.objects import Object, deleting, is_true, labels, name, uid
 from kube_sim.pod_network import GATEWAY
+from kube_sim.recorder import Asked
 from kube_sim.running import serving, write_kubeconfig
 from kube_sim.store import Store
 from kube_workloads import leader_worker_set, pod_template
@@ -42,6 +43,7 @@ from rankmuster.store.journal import Journal
 REPOSITORY = Path(__file__).parents[1]
 TESTS = Path(__file__).parent
 PROGRAM = [str(Path(sysconfig.get_path("scripts")) / "rankmuster")]
+WRITES = ("create", "update", "patch", "delete")
 NAMESPACE, INSTANCE = "serving", "serving.llm.0"
 PORT = 6443
 METRICS = "http://127.0.0.1:8000/metrics"
@@ -106,6 +108,12 @@ class Stand:
         self.left: dict[str, list[Path]] = {}
         """UID of a pod -> bundles with its node's agent when it was gone."""
 
+        self.writes: list[str] = []
+        """What the controller has changed, without its Lease."""
+
+        self._kill_at = 0
+        self._record = server.recorder.add
+        server.recorder.add = self._recorded
         self._controller: subprocess.Popen[bytes] | None = None
         for kind in ("pods", INCIDENTS):
             store.subscribe(kind, functools.partial(self._changed, kind))
@@ -149,6 +157,19 @@ class Stand:
         except subprocess.TimeoutExpired:
             self.kill_controller()
             raise
+
+    def _recorded(self, asked: Asked) -> None:
+        self._record(asked)
+        if asked.user == CONTROLLER and asked.verb in WRITES and asked.resource != "leases" and asked.status < 300:
+            self.writes.append(f"{asked.verb} {asked.resource}{'/' + asked.subresource if asked.subresource else ''}")
+            if len(self.writes) == self._kill_at:
+                self.kill_controller()  # it is done, and nobody was told
+
+    def kill_at_write(self, number: int) -> None:
+        """The controller dies when that change from now on is made, before it has the answer; it is not started
+        again."""
+        self.writes.clear()
+        self._kill_at = number
 
     def happened(self) -> list[Event]:
         """The events of the newest incident, as the journal has them."""
@@ -254,6 +275,8 @@ class Stand:
                 folder = self.kubelet.host(one["spec"]["nodeName"]) / "pods" / uid(one) / "logs"
                 for path in sorted(folder.rglob("*.log")):
                     parts.append(f"  {path.relative_to(folder)}: {path.read_text(errors='replace')[-1500:]}")
+        for one in self.store.list("jobs.batch"):
+            parts.append(f"job {name(one)}: {one.get('status')}")
         for one in self.incidents():
             rows = (one.get("status") or {}).get("timeline") or []
             parts += [f"incident {name(one)}: {one.get('status', {}).get('phase')}"]
@@ -273,6 +296,7 @@ def standing(folder: Path, *, retest: str = "pass", nodes: int = 3) -> Iterator[
     store = Store(clock)
     kubelet = functools.partial(ProcessKubelet, folder=_made(folder / "nodes"), images=_images(folder, retest))
     with Cluster(store, clock, kubelet=kubelet) as cluster, serving(store, kubelet=cluster.kubelet) as server:
+        cluster.kubelet.seen.append(str(folder / "fakes"))
         stand = Stand(folder, store, cluster, server)
         host, port = server.url.removeprefix("http://").split(":")
         cluster.kubelet.fabric.forward(PORT, (host, int(port)))

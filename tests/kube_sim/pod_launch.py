@@ -166,8 +166,9 @@ def _run(settings: dict, command: list) -> None:
 def _root(root: str, settings: dict) -> None:
     """A file system of its own at `root`: the machine's, as an image, with what volumes put over it."""
     mount("tmpfs", root, "tmpfs", 0)
-    mounts = sorted(settings["mounts"], key=lambda one: one["at"].count("/"))
-    mounts = [{"at": "/tmp", "from": None}, *({"at": one, "from": one} for one in settings["image"]), *mounts]
+    image = ({"at": one, "from": one} for one in settings["image"])
+    mounts = [{"at": "/tmp", "from": None}, *image, *settings["mounts"]]
+    mounts.sort(key=lambda one: one["at"].rstrip("/").count("/"))  # what is above is mounted first
     points = {one["at"].rstrip("/") for one in mounts} | {"/proc", "/dev"}
     opened = {""}
     for point in points:
