@@ -63,7 +63,6 @@ CLUSTER: dict[Part, tuple[Rule, ...]] = {
         Rule("discovery.k8s.io", ("endpointslices",), ("list",), "whether a Service has let go of a pod"),
         Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("list", "watch"), "which kinds there are by now"),
         Rule(DOMAIN, ("communicationpolicies",), READ, "what people ask for"),
-        Rule(DOMAIN, ("communicationpolicies",), ("patch",), "the finalizer while an incident under it is open"),
         Rule(DOMAIN, ("communicationincidents",), (*READ, "create"), "one for each incarnation"),
         Rule(DOMAIN, ("nodeadmissions",), (*READ, *APPLY, "delete"), "one for each node as it is; the oldest go"),
         Rule(
@@ -75,15 +74,18 @@ CLUSTER: dict[Part, tuple[Rule, ...]] = {
         Rule("", ("events",), APPLY, "what we say on the objects of others"),
     ),
     Part.TRAFFIC: (
+        _HOLD,
         Rule("", ("pods/status",), ("patch",), "the condition of our readiness gate"),
         Rule("", ("pods",), ("patch",), "the label by which an InferencePool selects"),
     ),
     Part.GROUP: (
+        _HOLD,
         Rule("", ("pods",), ("delete",), "a group is ended by deleting its pods, each bound to its UID"),
         Rule("batch", ("jobs",), ("delete",), "that of a JobSet, its Jobs"),
         Rule("", ("configmaps",), APPLY, "variables of the next start alone"),
     ),
-    Part.NODE: (Rule("", ("nodes",), ("patch",), "taint, label and cordon with our owner annotation"),),
+    Part.NODE: (_HOLD, Rule("", ("nodes",), ("patch",), "taint, label and cordon with our owner annotation")),
+    Part.RETEST: (_HOLD,),
     Part.ADMISSION: (Rule("", ("nodes",), ("patch",), "the taint of what is not admitted"),),
     Part.EXEC_EVIDENCE: (
         Rule(

@@ -12,6 +12,9 @@ from kube_rig import INCIDENTS, LWS, POLICIES, Rig, group, policy, rig
 
 from kube_sim.faults import Fault, Harm
 from rankmuster.kube.rbac import Part, rules
+from rankmuster.model.kube import SCHEMA_ANNOTATION
+
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 SHORT = {"steps": {"evidence": 3, "diagnose": 5}}
 """No sidecar and no agent answers here: what evidence there is comes within a second."""
@@ -82,9 +85,7 @@ def test_a_stopped_group_is_rebuilt_once_behind_a_closed_gate(made: Rig) -> None
         assert {one["name"] for one in incident["spec"]["pods"]} == {"llm-0", "llm-0-1"}
         assert len(made.store.list(INCIDENTS, "prod")) == 1
         accepted = ("True", "Accepted")
-        assert made.until(
-            lambda: made.condition(made.store.get(POLICIES, "prod", "llm"), "Accepted") == accepted
-        )
+        assert made.until(lambda: made.condition(made.store.get(POLICIES, "prod", "llm"), "Accepted") == accepted)
     used = made.server.recorder.rights(agent="rankmuster") | made.server.recorder.rights(agent="kopf")
     assert used - rules([Part.OBSERVE, Part.TRAFFIC, Part.GROUP]) == set()
 
@@ -171,3 +172,36 @@ def test_an_instance_whose_pods_do_not_say_who_they_are_is_let_alone(made: Rig) 
         assert made.store.list(INCIDENTS, "prod") == []
         assert made.condition(made.store.get(POLICIES, "prod", "llm"), "Identified") == ("False", "NotEnough")
         assert made.store.get(LWS, "prod", "llm")
+
+
+def test_what_people_write_into_a_policy_meanwhile_counts(made: Rig) -> None:
+    made.store.create(group())
+    wanted = {"enable": ["traffic", "group"], "traffic": {"readinessGate": True}, "deadlines": SHORT}
+    made.store.create(policy(**wanted))
+    with made.controller():
+        made.until(lambda: made.ready(2))
+        order = Order(made)
+        made.sidecars.stop(*order.uids)
+        waiting = made.until(
+            lambda: made.incident() if made.condition(made.incident(), "WaitsForApproval")[0] == "True" else None
+        )
+        made.store.patch(POLICIES, "prod", "llm", {"spec": {"paused": True}}, kind="merge", manager="kubectl")
+        word = {"spec": {"approve": {"boundary": "process_group", "by": "ada", "reason": "go on"}}}
+        made.store.patch(INCIDENTS, "prod", waiting["metadata"]["name"], word, kind="merge", manager="kubectl")
+        incident = closed(made)
+        assert any("paused by now" in row["note"] for row in incident["status"]["timeline"])
+        assert order.deleted == set()
+
+
+def test_definitions_of_a_newer_version_are_let_alone_and_said(made: Rig) -> None:
+    made.store.create(group())
+    made.store.create(policy(enable=["traffic", "group"], undecided="rebuild", traffic={"readinessGate": True}))
+    newer = {"metadata": {"annotations": {SCHEMA_ANNOTATION: "2"}}}
+    made.store.patch(DEFINITIONS, None, POLICIES, newer, kind="merge", manager="kubectl")
+    with made.controller():
+        found = made.until(lambda: made.store.get(POLICIES, "prod", "llm")["status"] and made.pods())
+        made.sidecars.stop(*(one["metadata"]["uid"] for one in found.values()))
+        time.sleep(3.0)  # three polls
+        assert made.condition(made.store.get(POLICIES, "prod", "llm"), "Accepted") == ("False", "NewerSchema")
+        assert made.store.list(INCIDENTS, "prod") == []
+        assert any("has schema 2" in line for line in made.said)

@@ -193,6 +193,12 @@ def test_engines_that_have_all_ended_open_one(rig: Rig) -> None:
     assert opening.by is OpenedBy.ENDED
     assert "signal 9" in opening.reason
     assert opening.since == NOW - 5.0
+    head = IncidentHead(id="1", instance="prod.llm.0", incarnation="uid-llm-0", opened_at=NOW, by=OpenedBy.ENDED)
+    rig.newest = replace(head, closed_at=NOW, outcome=Outcome.OBSERVED)
+    rig.pods(ended(0, NOW + 3600.0, exit_code=1), ended(1, NOW + 3600.0, exit_code=1))
+    assert rig.follower.poll() == ()  # of a node whose clock is ahead: once
+    rig.newest = None
+    assert rig.follower.poll()[0].since == NOW
     rig.pods(ended(0, NOW, exit_code=1), replace(ended(1, NOW, exit_code=1), disruption="EvictionByEvictionAPI"))
     assert rig.follower.poll() == ()  # somebody moves it
 

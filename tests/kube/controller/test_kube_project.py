@@ -116,24 +116,27 @@ def test_its_name_is_one_that_kubernetes_takes() -> None:
 def test_an_approval_counts_while_one_is_waited_for_and_once() -> None:
     story = Story()
     spec = {"approve": {"boundary": "process_group", "by": "ada", "reason": "go"}}
-    assert words_of(spec, 2, story.account(), story.now) == ((), "")
+    assert words_of(spec, 2, story.account(), story.now, 1) == ((), "")
     story.wait_for_approval()
-    (event,), problem = words_of(spec, 2, story.account(), story.now + 1)
+    for asked in (None, 2):
+        events, problem = words_of(spec, 2, story.account(), story.now + 1, asked)
+        assert (events, "write it anew" in problem) == ((), True)
+    (event,), problem = words_of(spec, 2, story.account(), story.now + 1, 1)
     assert (event.kind, event.by, event.data["boundary"], problem) == (EventKind.APPROVED, "ada", "process_group", "")
     story.tell(event)
-    assert words_of(spec, 2, story.account(), story.now + 2) == ((), "")
-    assert words_of(spec, 3, story.account(), story.now + 2) == ((), "")
+    assert words_of(spec, 2, story.account(), story.now + 2, 1) == ((), "")
+    assert words_of(spec, 3, story.account(), story.now + 2, 1) == ((), "")
 
 
 def test_an_abort_is_told_once_and_not_of_what_is_closed() -> None:
     story = Story()
     spec = {"abort": {"by": "ada"}}
-    (event,), _ = words_of(spec, 2, story.account(), story.now)
+    (event,), _ = words_of(spec, 2, story.account(), story.now, 1)
     assert event.kind is EventKind.ABORTED
     story.tell(event)
-    assert words_of(spec, 2, story.account(), story.now) == ((), "")
+    assert words_of(spec, 2, story.account(), story.now, 1) == ((), "")
     story.write(EventKind.CLOSED, data={"outcome": "aborted"})
-    assert words_of(spec, 5, story.account(), story.now) == ((), "")
+    assert words_of(spec, 5, story.account(), story.now, 1) == ((), "")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +151,7 @@ def test_an_abort_is_told_once_and_not_of_what_is_closed() -> None:
 def test_a_word_that_nobody_understands_is_refused_with_its_place(spec: dict[str, Any]) -> None:
     story = Story()
     story.wait_for_approval()
-    events, problem = words_of(spec, 2, story.account(), story.now)
+    events, problem = words_of(spec, 2, story.account(), story.now, 1)
     assert events == ()
     assert problem.startswith("spec.")
-    assert words_of("nothing", 2, story.account(), story.now) == ((), "")
+    assert words_of("nothing", 2, story.account(), story.now, 1) == ((), "")

@@ -7,7 +7,7 @@ say which one came in its place, and they are equal. A stand-in is never ended (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -48,7 +48,7 @@ def finder(
         pods, unread = _pods(api, namespace, _selector(kind, workload, raw, index, grouping), deadline)
         found = instance(owner, pods, grouping, index)
         if kind is WorkloadKind.DEPLOYMENT and is_single(kind, grouping) and not found.pods and index is not None:
-            found = _stand_in(found, owner, pods)
+            found = stand_in(found, owner, pods)
         problem = "; ".join(one for one in (found.problem, unread) if one)
         return replace(found, name=name or found.name, problem=problem)
 
@@ -61,7 +61,8 @@ def stands_in(view: InstanceView) -> bool:
     return single and view.anchor is not None and view.anchor.name != view.index
 
 
-def _stand_in(gone: InstanceView, owner: WorkloadView, pods: list[PodView]) -> InstanceView:
+def stand_in(gone: InstanceView, owner: WorkloadView, pods: Iterable[PodView]) -> InstanceView:
+    """The instance of a pod that is gone, with the one that stands in for it; without pods where none does yet."""
     whole = instance(owner, pods, Grouping.WORKLOAD)
     alive = [one for one in whole.pods if not one.deleting and not ended(one)]
     if not owner.uid or not alive or len(alive) < owner.replicas:

@@ -32,6 +32,7 @@ from rankmuster.kube.controller.copies import Copies
 from rankmuster.kube.controller.fleet import Fleet, Known
 from rankmuster.kube.controller.policy_config import config_of
 from rankmuster.kube.controller.settings import ControllerSettings
+from rankmuster.kube.controller.still_enabled import StillEnabled
 from rankmuster.model.incident import StartWish
 from rankmuster.model.kube import EVIDENCE_FOLDER, PodView
 
@@ -42,7 +43,7 @@ KEEPS_AWAY = ("NoSchedule", "NoExecute")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
     """What all instances' actuators share. `retest`: of nodes, None where nothing can test them. `copies`: beyond the
-    controller's volume."""
+    controller's volume. `newer()`: why definitions are not ours to work with."""
 
     api: Api
     settings: ControllerSettings
@@ -52,6 +53,7 @@ class Making:
     events: Events
     retest: Retest | None
     copies: Copies
+    newer: Callable[[], str] = lambda: ""
 
     def tools(self, known: Known) -> Tools:
         """Of one instance. Raises PolicyRefused."""
@@ -63,6 +65,7 @@ class Making:
         )
         config = config_of(spec, self.settings, known.name, {})
         enabled = frozenset(config.enable)
+        still = StillEnabled(self.api, self.fleet, self.newer)
         traffic: list[Traffic] = []
         if spec.traffic.readiness_gate:
             traffic.append(ReadinessGate(self.api, "readiness_gate", find, events=self.events))
@@ -75,12 +78,21 @@ class Making:
             elsewhere="node" in enabled and spec.nodes.effect in KEEPS_AWAY,
             container=spec.container,
             profile=self._profile(known, config) if spec.incident_profile else None,
+            objection=still.of(known, "group"),
         )
         retest = self.retest
         return Tools(
             traffic=tuple(traffic),
             group=group,
-            nodes=(NodeTaint(self.api, effect=spec.nodes.effect, cordon=spec.nodes.cordon, events=self.events),),
+            nodes=(
+                NodeTaint(
+                    self.api,
+                    effect=spec.nodes.effect,
+                    cordon=spec.nodes.cordon,
+                    events=self.events,
+                    may=still.of(known, "node"),
+                ),
+            ),
             retest=retest,
             evidence=PodEvidence(
                 self.calls,

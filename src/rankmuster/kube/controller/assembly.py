@@ -100,6 +100,7 @@ def assemble(
         events=events,
         retest=_retest(settings, api, history, namespace),
         copies=copies,
+        newer=parts.controller.newer,
     )
 
     def close(seconds: float) -> None:

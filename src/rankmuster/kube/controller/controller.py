@@ -13,7 +13,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from rankmuster.adapters.kube.api import ADMISSIONS, INCIDENTS, NODES, PODS, POLICIES, Api, Forbidden, Kind, KubeError
+from rankmuster.adapters.kube.api import (
+    ADMISSIONS,
+    INCIDENTS,
+    NODES,
+    PODS,
+    POLICIES,
+    Api,
+    Forbidden,
+    Kind,
+    KubeError,
+    NotThere,
+)
 from rankmuster.adapters.kube.nodes import node_view
 from rankmuster.adapters.kube.pods import pod_view
 from rankmuster.adapters.kube.workloads import KINDS, workload_view
@@ -27,6 +38,7 @@ from rankmuster.incident.runner import Runner
 from rankmuster.incident.serve import Served, Service, newest_of
 from rankmuster.incident.tools import Tools
 from rankmuster.kube.controller import finalizer
+from rankmuster.kube.controller.definitions import Definitions
 from rankmuster.kube.controller.fleet import Fleet, Known
 from rankmuster.kube.controller.follow import KubeFollower
 from rankmuster.kube.controller.gates import Gates
@@ -47,6 +59,9 @@ TURN_SECONDS = 0.25
 
 POLICY_SECONDS = 30.0
 """Between two looks at a policy's status where nothing tells of a change: progress is in it."""
+
+DEFINITION_SECONDS = 30.0
+"""Between two looks at the definitions of our resources: somebody may apply those of a newer version at any time."""
 
 LIST_SECONDS = 120.0
 """For one whole list: 8,000 pods in pages of 250."""
@@ -122,12 +137,14 @@ class Controller:
             clock=outside.clock,
             unix_now=outside.unix_now,
         )
+        self._definitions = Definitions(outside.api, outside.clock)
         self._follower = KubeFollower(
             self.fleet,
             self.states,
             newest_of(outside.journal),
             unix_now=outside.unix_now,
             ready=lambda: self._ready,
+            newer=self.newer,
         )
         self.projector = Projector(
             outside.api,
@@ -139,6 +156,7 @@ class Controller:
             uploaded=outside.uploaded,
         )
         self._open: tuple[IncidentHead, ...] = ()
+        self._standing_in: tuple[Known, ...] = ()
         self._policies = Policies(
             outside.api,
             self.fleet,
@@ -147,8 +165,9 @@ class Controller:
             self._busy,
             clock=outside.clock,
             unix_now=outside.unix_now,
+            newer=self._definitions.newer,
         )
-        self._gates = Gates(outside.api, settings, self._busy, clock=outside.clock, say=outside.say)
+        self._gates = Gates(outside.api, settings, self._busy, self._held, clock=outside.clock, say=outside.say)
         self._runners = Runners(self.fleet, self._runner, self._orphan_runner)
         self._notices = Notices(settings.hooks, outside.clock, outside.say)
         self._current: dict[str, str] = {}
@@ -159,7 +178,7 @@ class Controller:
             outside.say,
         )
         self._orphans: dict[str, float] = {}
-        self._orphans_at = float("-inf")
+        self._orphans_at = self._lists_at = float("-inf")
         self._told: dict[str, str] = {}
 
     # -- what the watches tell
@@ -258,22 +277,31 @@ class Controller:
     def _housekeeping(self) -> None:
         self.fleet.settle()
         known = self.fleet.instances()
-        self.states.turn(known)
         self._open = self._outside.journal.incidents(open_only=True)
+        names = {one.name for one in known}
+        gone = [self.fleet.governed(one.instance) for one in self._open if one.instance not in names]
+        self._standing_in = tuple(one for one in gone if one is not None)
+        self.states.turn([*known, *self._standing_in])
         if self._ready:
-            self._gates.turn(known)
+            if not self.newer():
+                self._gates.turn(known)
             self._orphan_turn()
         self._stop.wait(TURN_SECONDS if self._open else 2 * TURN_SECONDS)
 
     def _lists(self) -> None:
-        """Whole lists: once at the beginning, before anything is opened, then rarely."""
-        if self.resync():
+        """Whole lists: once at the beginning, before anything is opened, then rarely; definitions more often."""
+        unread = self._definitions.look()
+        self._tell("definitions", unread or self.newer())
+        due = self._clock() >= self._lists_at
+        if due and self.resync():
             if not self._ready:
                 self.projector.opened(one.id for one in self._outside.journal.incidents(open_only=True))
                 self.fleet.settle()
                 self._ready = True
                 self._say(f"the cluster is known: {self.fleet.counts()}")
-            self._stop.wait(self._settings.resync_seconds)
+            self._lists_at = self._clock() + self._settings.resync_seconds
+        if self._ready:
+            self._stop.wait(max(min(self._lists_at - self._clock(), DEFINITION_SECONDS), 5.0))
         else:
             self._stop.wait(5.0)
 
@@ -317,8 +345,6 @@ class Controller:
 
     def _listed(self, kind: Kind, view: Callable[[Any], Any], labels: str) -> list[Any] | None:
         """None where it could not be read. A kind that this cluster does not have is empty."""
-        from rankmuster.adapters.kube.api import NotThere
-
         found: list[Any] = []
         spaces: Iterable[str | None] = (
             self._settings.namespaces if kind.namespaced and self._settings.namespaces else (None,)
@@ -333,7 +359,13 @@ class Controller:
                     partial(found.__delitem__, slice(len(found), None)),
                     labels=labels or None,
                 )
-            except NotThere:
+            except NotThere as error:
+                if error.status != 404:  # 410: it has expired while it was read, and says nothing of what there is
+                    self._tell(f"list {kind.plural}", f"{kind.plural} could not be listed: {error}")
+                    return None
+                if kind is POLICIES:
+                    said = f"the API server knows no {kind.plural} {kind.api_version}: are the definitions applied?"
+                    self._tell(f"list {kind.plural}", said)
                 return []
             except Forbidden as error:
                 self._tell(f"list {kind.plural}", f"{kind.plural} may not be listed: {error}")
@@ -367,8 +399,11 @@ class Controller:
         policy = self.fleet.known_policy(key)
         if policy is None or self._settings.dry_run:
             return
-        names = {one.name for one in self.fleet.of_policy(key)}
-        opened = [head for head in self._outside.journal.incidents(open_only=True) if head.instance in names]
+        opened = [
+            head
+            for head in self._outside.journal.incidents(open_only=True)
+            if (known := self.fleet.governed(head.instance)) is not None and known.policy.key == key
+        ]
         now = self._outside.unix_now()
         # what only observes holds nothing, and needs nobody to let go of it
         acts = policy.spec is not None and any(one in self._settings.enable for one in policy.spec.enable)
@@ -409,7 +444,7 @@ class Controller:
             incident = self._current.get(name)
             if incident is not None:
                 self.projector.changed(incident)
-            known = self.fleet.instance(name)
+            known = self.fleet.governed(name)
             if known is not None:
                 self._policy_queue.add(known.policy.key)
             if event.kind is EventKind.CLOSED:
@@ -444,12 +479,16 @@ class Controller:
         if now - self._orphans_at < ORPHAN_TURN:
             return
         self._orphans_at = now
-        alone = [head for head in self._open if self.fleet.instance(head.instance) is None]
+        alone = [head for head in self._open if self.fleet.governed(head.instance) is None]
         self._orphans = {one.id: self._orphans.get(one.id, now) for one in alone}
         for head in alone:
             if now - self._orphans[head.id] >= ORPHAN_SECONDS:
-                finalizer.abort(self._outside.journal, [head], self._outside.unix_now())
+                finalizer.abort(self._outside.journal, [head], self._outside.unix_now(), finalizer.ALONE)
                 self._runners.adopt(head.instance)
+
+    def newer(self) -> str:
+        """Why our resources are those of a newer version; empty where they are not."""
+        return self._definitions.newer()
 
     def _busy(self) -> frozenset[str]:
         """Instances with an open incident."""
@@ -459,8 +498,12 @@ class Controller:
         """A copy of its evidence is elsewhere: its resource says so soon."""
         self.projector.changed(incident)
 
+    def _held(self) -> frozenset[str]:
+        """UIDs of pods that stand in for those of open incidents."""
+        return frozenset(pod.uid for one in self._standing_in for pod in one.view.pods)
+
     def _place(self, instance: str) -> tuple[str, str, str, list[dict[str, Any]]] | None:
-        known = self.fleet.instance(instance)
+        known = self.fleet.governed(instance)
         if known is None:
             return None
         pods = [

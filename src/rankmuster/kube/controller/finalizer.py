@@ -24,6 +24,9 @@ CALL_SECONDS = 10.0
 
 BY = "deletion of the policy"
 
+DELETED = "the policy that governs the instance was deleted: nothing new is begun"
+ALONE = "no policy governs the instance any more, or it is not there: nothing new is begun"
+
 
 def hold(api: Api, namespace: str, name: str, held: bool, deadline: Deadline) -> None:
     """Sets our finalizer, or takes it away; nobody else's. Raises KubeError; nothing where the policy is gone."""
@@ -56,11 +59,10 @@ def wanted(policy: PolicyView, opened: Sequence[IncidentHead], now: float) -> bo
     return bool(opened)
 
 
-def abort(journal: Journal, opened: Sequence[IncidentHead], now: float) -> None:
+def abort(journal: Journal, opened: Sequence[IncidentHead], now: float, note: str = DELETED) -> None:
     """Each once. Raises what the journal raises."""
     for head in opened:
         events = journal.events(head.id)
         if any(one.kind is EventKind.ABORTED and one.by == BY for one in events):
             continue
-        note = "the policy that governs the instance was deleted: nothing new is begun"
         journal.tell(head.id, Event(kind=EventKind.ABORTED, at=now, note=note, by=BY))

@@ -11,11 +11,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from rankmuster.adapters.kube.instances import instances
+from rankmuster.adapters.kube.find import stand_in
+from rankmuster.adapters.kube.instances import instance, instances, is_single
 from rankmuster.adapters.kube.members import member_of
 from rankmuster.adapters.kube.workloads import WorkloadView
 from rankmuster.kube.controller.matching import Governed, PolicyView, WorkloadKey, govern
-from rankmuster.model.kube import InstanceView, NodeView, PodView
+from rankmuster.model.kube import InstanceView, NodeView, PodView, WorkloadKind
 
 MOST_LATELY = 64
 """Pods of one workload that are remembered after their end: the last incarnation of a group of 32, and another one."""
@@ -247,6 +248,26 @@ class Fleet:
     def instance(self, name: str) -> Known | None:
         with self._lock:
             return self._known.get(name)
+
+    def governed(self, name: str) -> Known | None:
+        """The instance, also where it is one of a Deployment whose pod is gone: another pod stands in for it, under
+        the name that its incident has."""
+        with self._lock:
+            known = self._known.get(name)
+            if known is not None:
+                return known
+            for key, policy in self._governed.by.items():
+                index = name.removeprefix(f"{key.namespace}.{key.name}.")
+                workload = self._workloads.get(key)
+                if index == name or workload is None or policy.spec is None:
+                    continue
+                if key.kind is not WorkloadKind.DEPLOYMENT or not is_single(key.kind, policy.spec.grouping):
+                    continue
+                pods = tuple(self._by_workload.get(key, {}).values())
+                gone = instance(workload, (), policy.spec.grouping, index)
+                if gone.name == name:
+                    return Known(stand_in(gone, workload, pods), policy, key)
+            return None
 
     def instances(self) -> tuple[Known, ...]:
         with self._lock:

@@ -19,7 +19,8 @@ from rankmuster.model.kube import ContainerView
 
 
 class KubeFollower:
-    """`newest`: the newest incident of an instance, from the journal. `ready`: whether the watches told all."""
+    """`newest`: the newest incident of an instance, from the journal. `ready`: whether the watches told all. `newer`:
+    why our resources are not ours to work with; empty where they are."""
 
     def __init__(
         self,
@@ -29,9 +30,10 @@ class KubeFollower:
         *,
         unix_now: Callable[[], float],
         ready: Callable[[], bool],
+        newer: Callable[[], str] = lambda: "",
     ) -> None:
         self._fleet, self._states, self._newest = fleet, states, newest
-        self._unix_now, self._ready = unix_now, ready
+        self._unix_now, self._ready, self._newer = unix_now, ready, newer
         self.problem: str | None = None
 
     def seen(self, instance: str) -> Seen | None:
@@ -43,7 +45,9 @@ class KubeFollower:
         if not self._ready():
             self.problem = "the watches of the API server have not told everything yet: nothing is opened"
             return ()
-        self.problem = None
+        self.problem = self._newer() or None
+        if self.problem is not None:
+            return ()
         found = []
         for known in self._fleet.instances():
             spec = known.policy.spec
@@ -71,13 +75,20 @@ class KubeFollower:
         last = ended_by_itself(known)
         if last is None:
             return None
-        at = last.ended_at if last.ended_at is not None else self._unix_now()
-        if handled(self._newest(known.name), at, OpenedBy.ENDED):
+        at = min(last.ended_at if last.ended_at is not None else self._unix_now(), self._unix_now())
+        newest = self._newest(known.name)
+        if handled(newest, at, OpenedBy.ENDED):
             return None
+        if newest is not None and newest.by is OpenedBy.ENDED and newest.incarnation == self._incarnation(known):
+            return None  # a start ends once: when it did its node's clock may not know
         how = f"signal {last.signal}" if last.signal else f"exit status {last.exit_code}"
         word = f" ({last.reason})" if last.reason else ""
         reason = f"its engine has ended by itself: container {last.name}, {how}{word}"
-        return self._opening(known, OpenedBy.ENDED, Progress.STOPPED, min(at, self._unix_now()), reason, None)
+        return self._opening(known, OpenedBy.ENDED, Progress.STOPPED, at, reason, None)
+
+    @staticmethod
+    def _incarnation(known: Known) -> str | None:
+        return incarnation_of(known.view, known.policy.spec.container if known.policy.spec is not None else None)
 
     def _opening(
         self, known: Known, by: OpenedBy, progress: Progress, since: float, reason: str, state: State | None
@@ -86,7 +97,7 @@ class KubeFollower:
         view = state.view if state is not None else None
         return Opening(
             instance=known.name,
-            incarnation=incarnation_of(known.view, known.policy.spec.container if known.policy.spec else None),
+            incarnation=self._incarnation(known),
             by=by,
             progress=progress,
             at=self._unix_now(),

@@ -28,18 +28,21 @@ TOLD_SECONDS = 30.0
 
 
 class Gates:
-    """`busy()`: instances with an open incident."""
+    """`busy()`: instances with an open incident. `held()`: UIDs of pods that stand in for one of them under another
+    name: their gate is the incident's, too."""
 
     def __init__(
         self,
         api: Api,
         settings: ControllerSettings,
         busy: Callable[[], frozenset[str]],
+        held: Callable[[], frozenset[str]],
         *,
         clock: Clock,
         say: Callable[[str], None],
     ) -> None:
-        self._api, self._settings, self._busy, self._clock, self._say = api, settings, busy, clock, say
+        self._api, self._settings, self._clock, self._say = api, settings, clock, say
+        self._busy, self._held = busy, held
         self._done: dict[str, float] = {}
         self._told: set[str] = set()
 
@@ -47,13 +50,15 @@ class Gates:
         """How many were opened."""
         if self._settings.dry_run or "traffic" not in self._settings.enable:
             return 0
-        waiting = [(one, pod) for one in known if self._ours(one) for pod in one.view.pods if self._waits(pod)]
-        if not waiting:
-            return 0
-        busy, opened = self._busy(), 0
+        busy, held, opened = self._busy(), self._held(), 0
+        waiting = [
+            (one, pod)
+            for one in known
+            if one.name not in busy and self._ours(one)  # those would take the turns of all others
+            for pod in one.view.pods
+            if self._waits(pod) and pod.uid not in held
+        ]
         for one, pod in waiting[:MOST_A_TURN]:
-            if one.name in busy:
-                continue
             self._done[pod.uid] = self._clock() + AGAIN_SECONDS
             try:
                 opened += open_gate(self._api, pod, Deadline.after(CALL_SECONDS, self._clock))

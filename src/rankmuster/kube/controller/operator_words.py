@@ -16,10 +16,13 @@ FROM = "spec_of"
 """Key of an event's data: the resource's generation that it was written in."""
 
 
-def words_of(spec: object, generation: int, account: Account, now: float) -> tuple[tuple[Event, ...], str]:
+def words_of(
+    spec: object, generation: int, account: Account, now: float, asked: int | None
+) -> tuple[tuple[Event, ...], str]:
     """(events that are still to be told, what is wrong with the spec; empty where nothing is).
 
-    An approval counts only while one is waited for: written earlier it would approve what nobody has seen.
+    An approval counts only while one is waited for: written earlier it would approve what nobody has seen. So it has to
+    be of a later generation than the spec had when the resource said that it waits (`asked`; None: it does not yet).
     """
     if not isinstance(spec, Mapping):
         return (), ""
@@ -43,6 +46,8 @@ def words_of(spec: object, generation: int, account: Account, now: float) -> tup
         return tuple(found), ""  # said already; a second wait needs a second word, which is another generation
     if told and _same(told[-1], approve):
         return tuple(found), "spec.approve is of an earlier wait: write it anew (another reason, for instance)"
+    if asked is None or generation <= asked:
+        return tuple(found), "spec.approve was there before the resource said what it waits for: write it anew"
     data = {**data, "boundary": approve.boundary.value}
     found.append(Event(kind=EventKind.APPROVED, at=now, note=plain(approve.reason, 1_000), by=approve.by, data=data))
     return tuple(found), ""

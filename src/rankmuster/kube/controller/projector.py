@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rankmuster.adapters.kube.api import INCIDENTS, Api, Conflict, KubeError, NotThere, Object
+from rankmuster.adapters.kube.fields import condition
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.incident.journal import Journal
 from rankmuster.kube.controller.operator_words import words_of
@@ -53,7 +54,7 @@ class Projector:
         self._clock, self._unix_now, self._say, self._uploaded = clock, unix_now, say, uploaded
         self._lock = threading.Lock()
         self._queue: WorkQueue[str] = WorkQueue(clock)
-        self._seen: dict[str, Object] = {}
+        self._seen: dict[tuple[str, str], tuple[float, Object]] = {}
         self._written: dict[str, tuple[float, int, bool]] = {}
         self._places: dict[str, tuple[str, str, str, list[dict[str, Any]]]] = {}
         self._told: dict[str, str] = {}
@@ -65,18 +66,25 @@ class Projector:
         self._queue.add(incident, max(last + PAUSE_SECONDS - self._clock(), 0.0))
 
     def object(self, raw: Object, *, gone: bool = False) -> None:
-        """A CommunicationIncident as the watch told of it: somebody may have written into its spec."""
+        """A CommunicationIncident as the watch told of it: somebody may have written into its spec.
+
+        One with the name of another incident, or in another namespace, is a copy: what is written there is nobody's
+        word, since who may write there may not write here.
+        """
         spec, metadata = raw.get("spec"), raw.get("metadata")
         incident = spec.get("incident") if isinstance(spec, dict) else None
         if not isinstance(incident, str) or not isinstance(metadata, dict):
             return
+        if metadata.get("name") != name_of(incident):
+            return
+        key = (str(metadata.get("namespace")), incident)
         with self._lock:
-            before = self._seen.get(incident)
+            _, before = self._seen.get(key, (0.0, None))
             if gone:
-                self._seen.pop(incident, None)
+                self._seen.pop(key, None)
                 self._written.pop(incident, None)
                 return
-            self._seen[incident] = raw
+            self._seen[key] = (self._clock(), raw)
         if before is None or _generation(before) != _generation(raw):
             self._queue.add(incident)
 
@@ -116,10 +124,11 @@ class Projector:
         except KeyError:
             return True  # forgotten by an operator
         place = self._place_of(incident, found)
-        if place is None:
-            return True  # of an instance that no policy governs: nobody's resource
+        namespace = place[0] if place is not None else _namespace_of(found)
         deadline = Deadline.after(CALL_SECONDS, self._clock)
-        raw = self._there(incident, found, place, deadline)
+        raw = self._there(incident, found, namespace, place, deadline)
+        if raw is None:
+            return True  # nobody's resource
         problem = self._words(incident, raw, found)
         found = account(incident, self._journal.events(incident))
         sequence = found.events[-1].sequence if found.events else 0
@@ -141,12 +150,17 @@ class Projector:
             body = {
                 "apiVersion": INCIDENTS.api_version,
                 "kind": INCIDENTS.kind,
-                "metadata": {"name": name_of(incident), "namespace": place[0]},
+                "metadata": {"name": name_of(incident), "namespace": namespace},
                 "status": made,
             }
-            written = self._api.apply(INCIDENTS, body, deadline, force=True, subresource="status")
+            try:
+                written = self._api.apply(INCIDENTS, body, deadline, force=True, subresource="status")
+            except NotThere:  # gone without the watch having told: the next time it is read, and made anew
+                with self._lock:
+                    self._seen.pop((namespace, incident), None)
+                raise
             with self._lock:
-                self._seen[incident] = written
+                self._seen[namespace, incident] = (self._clock(), written)
                 self._written[incident] = (self._clock(), sequence, uploaded is not None)
         if closed:
             with self._lock:
@@ -167,32 +181,51 @@ class Projector:
         return place
 
     def _there(
-        self, incident: str, found: Account, place: tuple[str, str, str, list[dict[str, Any]]], deadline: Deadline
-    ) -> Object:
+        self,
+        incident: str,
+        found: Account,
+        namespace: str,
+        place: tuple[str, str, str, list[dict[str, Any]]] | None,
+        deadline: Deadline,
+    ) -> Object | None:
+        """As it was seen a moment ago, else read anew: a watch may miss people's words. None where there is none, and
+        none can be made: `place` is not known any more, or its namespace is gone and the incident closed."""
         with self._lock:
-            raw = self._seen.get(incident)
-        if raw is not None:
+            at, raw = self._seen.get((namespace, incident), (float("-inf"), None))
+        if raw is not None and (found.closed is not None or self._clock() - at < OPEN_SECONDS):
             return raw
-        namespace, workload, policy, pods = place
         try:
             raw = self._api.get(INCIDENTS, name_of(incident), namespace, deadline)
         except NotThere:
-            spec: dict[str, Any] = {"incident": incident, "policy": policy, "workload": workload, "pods": pods[:64]}
-            if found.opening is not None:
-                spec["instance"] = fit(found.opening.instance, 253)
-                if found.opening.incarnation:
-                    spec["incarnation"] = fit(found.opening.incarnation, 128)
-            labels = {POLICY_LABEL: policy[:63], INSTANCE_LABEL: _label(spec.get("instance", ""))}
-            try:
-                raw = self._api.create(INCIDENTS, resource(incident, namespace, spec, labels), namespace, deadline)
-            except Conflict:
-                raw = self._api.get(INCIDENTS, name_of(incident), namespace, deadline)
-        with self._lock:
-            self._seen[incident] = raw
+            if place is None:
+                return None
+            raw = self._made(incident, found, place, deadline)
+        if raw is not None:
+            with self._lock:
+                self._seen[namespace, incident] = (self._clock(), raw)
         return raw
 
+    def _made(
+        self, incident: str, found: Account, place: tuple[str, str, str, list[dict[str, Any]]], deadline: Deadline
+    ) -> Object | None:
+        namespace, workload, policy, pods = place
+        spec: dict[str, Any] = {"incident": incident, "policy": policy, "workload": workload, "pods": pods[:64]}
+        if found.opening is not None:
+            spec["instance"] = fit(found.opening.instance, 253)
+            if found.opening.incarnation:
+                spec["incarnation"] = fit(found.opening.incarnation, 128)
+        labels = {POLICY_LABEL: policy[:63].rstrip("-._"), INSTANCE_LABEL: _label(spec.get("instance", ""))}
+        try:
+            return self._api.create(INCIDENTS, resource(incident, namespace, spec, labels), namespace, deadline)
+        except Conflict:
+            return self._api.get(INCIDENTS, name_of(incident), namespace, deadline)
+        except NotThere:
+            if found.closed is None:
+                raise
+            return None
+
     def _words(self, incident: str, raw: Object, found: Account) -> str:
-        events, problem = words_of(raw.get("spec"), _generation(raw) or 0, found, self._unix_now())
+        events, problem = words_of(raw.get("spec"), _generation(raw) or 0, found, self._unix_now(), _asked(raw))
         for event in events:
             problem = self._tell_journal(incident, event) or problem
         return problem
@@ -220,6 +253,18 @@ def _generation(raw: Object) -> int | None:
     metadata = raw.get("metadata")
     found = metadata.get("generation") if isinstance(metadata, dict) else None
     return found if isinstance(found, int) else None
+
+
+def _namespace_of(found: Account) -> str:
+    """With which an instance's name begins; for an incident whose place was forgotten with its controller."""
+    return found.opening.instance.partition(".")[0] if found.opening is not None else ""
+
+
+def _asked(raw: Object) -> int | None:
+    """The generation of the spec in which people are asked for an approval by its status; None where they are not."""
+    waits = condition(raw, "WaitsForApproval")
+    generation = waits.get("observedGeneration")
+    return generation if waits.get("status") == "True" and isinstance(generation, int) else None
 
 
 def _refused(problem: str, now: float) -> dict[str, Any]:

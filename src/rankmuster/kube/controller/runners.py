@@ -28,10 +28,10 @@ class Runners(Mapping[str, Runner]):
         self._all: weakref.WeakSet[Runner] = weakref.WeakSet()
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (self._fleet.instance(name) is not None or name in self._orphans)
+        return isinstance(name, str) and (self._fleet.governed(name) is not None or name in self._orphans)
 
     def __getitem__(self, name: str) -> Runner:
-        known = self._fleet.instance(name)
+        known = self._fleet.governed(name)
         with self._lock:
             if known is None:
                 if name in self._orphans:

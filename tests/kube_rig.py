@@ -187,6 +187,7 @@ class Rig:
 
 @contextmanager
 def rig(folder: Path, nodes: int = 3) -> Iterator[Rig]:
+    folder.mkdir(parents=True, exist_ok=True)
     store = Store()
     for one in definitions():
         store.create(one)
