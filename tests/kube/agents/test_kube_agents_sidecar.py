@@ -77,6 +77,7 @@ def test_what_is_missing_is_told_and_nothing_ends(tmp_path: Path) -> None:
         assert talk(address, "GET", "/healthz", token=None)[0] == 200
         code, _, body = talk(address, "GET", "/v1/state")
         assert (code, "no state file" in json.loads(body)["error"]) == (503, True)
+        assert talk(address, "GET", "/v1/state", headers={"X-Rankmuster-Pod-Uid": "another"})[0] == 422
         assert talk(address, "POST", "/v1/collect", b"{")[0] == 400
         code, _, body = talk(address, "POST", "/v1/collect", wish())
         assert (code, b"own-uid" in body) == (422, True)

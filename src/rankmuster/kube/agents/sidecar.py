@@ -122,7 +122,10 @@ class Sidecar:
             return server
         return None
 
-    def _state(self, asked: Asked) -> Answer:  # noqa: ARG002 - as routes have it
+    def _state(self, asked: Asked) -> Answer:
+        own, meant = self._settings.pod_uid, asked.headers.get(wire.POD_UID.lower(), "")
+        if own and meant and own != meant:  # a stop of ours would be taken for one of theirs
+            return trouble(422, f"this is pod {own}, and {meant} was meant: is its address another's?")
         try:
             snapshot = read_state(self._watching.state)
         except (NoState, StateRefused) as error:
