@@ -252,7 +252,8 @@ class GroupLook:
 
     `ended_by_itself`: nobody told it to end. `exit_status`: of its launcher. `at`: unix seconds, when it began, or when
     it ended where it has. `nodes`: what `hosts` are called where nodes are fenced, for those that are called otherwise
-    (a pod's name, and the node that it is on now).
+    (a pod's name, and the node that it is on now). `exact`: openings call incarnations by the same names, so that
+    another name is another start, whatever clocks say.
     """
 
     state: GroupState
@@ -265,6 +266,7 @@ class GroupLook:
     at: float | None = None
     note: str = ""
     nodes: Mapping[str, str] = field(default_factory=dict)
+    exact: bool = False
 
 
 class Fenced(str, Enum):

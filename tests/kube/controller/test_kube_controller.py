@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kube_rig import INCIDENTS, LWS, POLICIES, Rig, group, policy, rig
 
+from kube_rig import INCIDENTS, LWS, POLICIES, Rig, group, policy, rig
 from kube_sim.faults import Fault, Harm
 from rankmuster.kube.rbac import Part, rules
 from rankmuster.model.kube import SCHEMA_ANNOTATION

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kube_parts import engine, pod, policy, sidecar, workload
 
+from kube_parts import engine, pod, policy, sidecar, workload
 from rankmuster.adapters.kube.agent_wire import NoAnswer
 from rankmuster.kube.controller.fleet import Fleet
 from rankmuster.kube.controller.follow import KubeFollower

@@ -15,6 +15,7 @@ from rankmuster.adapters.kube.api import NODES, Api, Conflict, KubeError, NotThe
 from rankmuster.adapters.kube.endings import failed
 from rankmuster.adapters.kube.events import Events, Touched
 from rankmuster.adapters.kube.fields import text
+from rankmuster.adapters.kube.may_act import Objection, nobody_objects
 from rankmuster.adapters.kube.node_words import (
     Fence,
     annotated,
@@ -39,7 +40,8 @@ class _Theirs(Exception):
 
 
 class NodeTaint:
-    """A `Node` of `incident.actuators`. `effect`: of the taint. `cordon`: `unschedulable` as well."""
+    """A `Node` of `incident.actuators`. `effect`: of the taint. `cordon`: `unschedulable` as well. `may`: asked before
+    a node is fenced; to lift is always allowed."""
 
     def __init__(
         self,
@@ -51,8 +53,9 @@ class NodeTaint:
         events: Events | None = None,
         wall: Callable[[], float] = time.time,
         pause: Pause = time.sleep,
+        may: Objection = nobody_objects,
     ) -> None:
-        self.name = name
+        self.name, self._may = name, may
         self._api, self._effect, self._cordon = api, effect, cordon
         self._events, self._wall, self._pause = events, wall, pause
 
@@ -85,6 +88,9 @@ class NodeTaint:
         objection = node_name_objection(node) or incident_objection(incident)
         if objection:
             return Answer(ending=Ending.REFUSED, note=f"nothing was asked of the API server: {objection}")
+        objected = self._may(deadline)
+        if objected is not None:
+            return objected
         said: list[str] = []
 
         def change(found: Object) -> Mapping[str, Any] | None:

@@ -48,7 +48,8 @@ def changed(opening: Opening, look: GroupLook) -> str | None:
         return None
     if look.incarnation == opening.incarnation or set(look.pids) & set(opening.pids):
         return None
-    if look.at is not None and look.at <= (opening.since if opening.since is not None else opening.at):
+    since = opening.since if opening.since is not None else opening.at
+    if not look.exact and look.at is not None and look.at <= since:
         return None
     return (
         f"incarnation {look.incarnation} runs now; the incident is about {opening.incarnation}, which is gone: what "

@@ -77,8 +77,8 @@ class PolicySpec(Shape):
     """`selector`: of the workloads' own labels, in the policy's namespace. `kinds`: of workloads; empty: all known.
     `grouping`: what one instance is. `container`: the engine's; none: the first that asks for GPUs, else the first.
     `enable`: what may act. `approve`: steps before which an operator is waited for. `slow_percent`: of its traffic that
-    a slow instance keeps. `paused`: nothing is opened, what is open waits. `several`: it is meant for several
-    workloads; else one that matches more than one governs none of them."""
+    a slow instance keeps. `paused`: nothing is opened, and what is open ends no group and fences no node.
+    `several`: it is meant for several workloads; else one that matches more than one governs none of them."""
 
     selector: Selector
     several: bool = False

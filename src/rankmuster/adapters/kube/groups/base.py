@@ -18,6 +18,7 @@ from rankmuster.adapters.kube.groups.deleting import Target, delete_all
 from rankmuster.adapters.kube.groups.look import group_look, left_over
 from rankmuster.adapters.kube.groups.start_profile import StartProfile
 from rankmuster.adapters.kube.groups.waiting import LAST_LOOK, Waiter, polls
+from rankmuster.adapters.kube.may_act import Objection, nobody_objects
 from rankmuster.adapters.kube.naming import anchor_uid, incarnation_of
 from rankmuster.adapters.kube.pods import ended, engines
 from rankmuster.collect.deadline import Deadline
@@ -31,8 +32,8 @@ MOST_LINES = 40
 
 class PodGroup:
     """`find`: reads the instance anew. `elsewhere`: whether a taint of the policy keeps new pods off fenced nodes.
-    `container`: the engine's. `profile`: where variables for one start may be put; None: nowhere. `pause`: of
-    seconds."""
+    `container`: the engine's. `profile`: where variables for one start may be put; None: nowhere. `pause`: of seconds.
+    `objection`: asked before anything is deleted, gives the answer where that is not to be."""
 
     def __init__(
         self,
@@ -44,11 +45,13 @@ class PodGroup:
         container: str | None = None,
         profile: StartProfile | None = None,
         pause: Callable[[float], None] = time.sleep,
+        objection: Objection = nobody_objects,
     ) -> None:
         self.name = name
         self.elsewhere = elsewhere
         self._api, self._find = api, find
         self._container, self._profile, self._pause = container, profile, pause
+        self._objection = objection
         self._last: InstanceView | None = None
 
     # -- of each kind --------------------------------------------------------------------------------------------------
@@ -182,6 +185,9 @@ class PodGroup:
         if view.problem:
             note = f"nothing was ended, since it is not known well enough: {view.problem}"
             return Answer(ending=Ending.REFUSED, note=plain(note, 1000))
+        objection = self._objection(deadline)
+        if objection is not None:
+            return objection
         prepared = self._profile.prepare(operation, deadline) if self._profile is not None else ""
         try:
             stages = self._stages(view, deadline)

@@ -37,6 +37,7 @@ def group_look(view: InstanceView, container: str | None = None) -> GroupLook:
         at=_ended_at(view, container) if over else _began(view, container),
         note=_note(view, parts),
         nodes=nodes_of(view),
+        exact=True,
     )
 
 
