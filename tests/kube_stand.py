@@ -14,7 +14,6 @@ import os
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 import urllib.error
 import urllib.request
@@ -26,6 +25,7 @@ from typing import Any
 import yaml
 
 import admitted
+from kube_delivery import NAMESPACE, PROGRAM, TESTS, TOKEN, deliver
 from kube_sim.clock import RealClock
 from kube_sim.cluster import Cluster
 from kube_sim.controllers.endpoint_slice import ready_addresses
@@ -35,19 +35,16 @@ from kube_sim.pod_network import GATEWAY
 from kube_sim.recorder import Asked
 from kube_sim.running import serving, write_kubeconfig
 from kube_sim.store import Store
-from kube_workloads import leader_worker_set, pod_template
 from rankmuster.model.incident import Event
 from rankmuster.model.kube import SIDECAR_PORT
 from rankmuster.store.journal import Journal
 
-REPOSITORY = Path(__file__).parents[1]
-TESTS = Path(__file__).parent
-PROGRAM = [str(Path(sysconfig.get_path("scripts")) / "rankmuster")]
+ASIDE = ("leases", "nodeadmissions", "communicationpolicies")
+"""Resources that the controller writes whether there is an incident or not."""
+
 WRITES = ("create", "update", "patch", "delete")
-NAMESPACE, INSTANCE = "serving", "serving.llm.0"
+INSTANCE = "serving.llm.0"
 PORT = 6443
-METRICS = "http://127.0.0.1:8000/metrics"
-TOKEN = "token-of-sidecars"
 CONTROLLER = "system:serviceaccount:rankmuster:rankmuster-controller"
 INCIDENTS = "communicationincidents.rankmuster.dev"
 
@@ -62,23 +59,6 @@ steps:
     iterations: 20
     warmup: 5
 """
-
-POLICY: Object = {
-    "apiVersion": "rankmuster.dev/v1alpha1",
-    "kind": "CommunicationPolicy",
-    "metadata": {"name": "llm", "namespace": NAMESPACE},
-    "spec": {
-        "selector": {"matchLabels": {"app": "llm"}},
-        "kinds": ["LeaderWorkerSet"],
-        "container": "engine",
-        "enable": ["traffic", "group", "node", "retest"],
-        "undecided": "rebuild",
-        "traffic": {"readinessGate": True, "gateways": ["service"]},
-        "recovery": [{"class": "process_or_device_lost", "boundary": "node", "reason": "the node is to be tested"}],
-        "probe": {"port": 8000, "path": "/v1/completions", "body": "{}", "expect": '"choices"', "seconds": 5},
-        "deadlines": {"total": 240, "steps": {"drain": 1, "evidence": 45}},
-    },
-}
 
 
 @dataclass(frozen=True)
@@ -109,7 +89,7 @@ class Stand:
         """UID of a pod -> bundles with its node's agent when it was gone."""
 
         self.writes: list[str] = []
-        """What the controller has changed, without its Lease."""
+        """What the controller has changed, without what is not the incident's."""
 
         self._kill_at = 0
         self._record = server.recorder.add
@@ -130,7 +110,7 @@ class Stand:
 
     def start_controller(self) -> None:
         """As a process within the cluster's network, with the rights of its service account."""
-        words = [*PROGRAM, "kube", "controller", "--config", str(self.settings), "--kubeconfig", str(self.kubeconfig)]
+        words = [PROGRAM, "kube", "controller", "--config", str(self.settings), "--kubeconfig", str(self.kubeconfig)]
         with self.log.open("ab") as log:
             self._controller = subprocess.Popen(
                 self.kubelet.fabric.network.command(words),
@@ -160,7 +140,7 @@ class Stand:
 
     def _recorded(self, asked: Asked) -> None:
         self._record(asked)
-        if asked.user == CONTROLLER and asked.verb in WRITES and asked.resource != "leases" and asked.status < 300:
+        if asked.user == CONTROLLER and asked.verb in WRITES and asked.resource not in ASIDE and asked.status < 300:
             self.writes.append(f"{asked.verb} {asked.resource}{'/' + asked.subresource if asked.subresource else ''}")
             if len(self.writes) == self._kill_at:
                 self.kill_controller()  # it is done, and nobody was told
@@ -308,7 +288,7 @@ def standing(folder: Path, *, retest: str = "pass", nodes: int = 3) -> Iterator[
             cluster.kubelet.host(f"node-{one}").joinpath("var/log").mkdir(parents=True)
             cluster.node(f"node-{one}", gpus=2)
         try:
-            _deliver(stand)
+            deliver(store)
             cluster.start()
             yield stand
         finally:
@@ -325,7 +305,7 @@ def _images(folder: Path, retest: str) -> dict[str, Image]:
     program = fakes / "rankmuster"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{TESTS}/kube_fake_admit.py" {retest} "$@"\n')
     program.chmod(0o755)
-    own = {"PATH": PATH, "PYTHONDONTWRITEBYTECODE": "1"}
+    own = {"PATH": PATH, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     return {
         "registry.example/rankmuster": Image(["rankmuster"], environment=own),
         "registry.example/rankmuster-agent": Image(environment=own),
@@ -359,90 +339,6 @@ def _history(stand: Stand) -> Path:
     profile.write_text(PROFILE_TEXT.format(sizes=sizes))
     admitted.fill(stand.folder / "history.db")
     return profile
-
-
-def _deliver(stand: Stand) -> None:
-    """What an installation brings, then the workload."""
-    from kube_sim.definitions import keep_definitions
-
-    keep_definitions(stand.store)
-    for one in overlay():
-        if one["kind"] not in ("Deployment", "NetworkPolicy", "PodDisruptionBudget", "PersistentVolumeClaim"):
-            stand.store.create(_quick(one), check="")
-    for space in ("rankmuster", NAMESPACE):
-        stand.store.create(
-            {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "metadata": {"name": "rankmuster-token", "namespace": space},
-                "stringData": {"token": TOKEN},
-            }
-        )
-    stand.store.create(POLICY)
-    stand.store.create(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "llm-serving", "namespace": NAMESPACE, "labels": {"app": "llm"}},
-            "spec": {
-                "selector": {"app": "llm", "leaderworkerset.sigs.k8s.io/worker-index": "0"},
-                "ports": [{"port": 80, "targetPort": 8000}],
-            },
-        }
-    )
-    for one in injected():
-        stand.store.create(one)
-
-
-@functools.cache
-def _overlay_text() -> str:
-    ran = subprocess.run(
-        ["kubectl", "kustomize", str(REPOSITORY / "deploy/kubernetes/overlays/acting")],
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    return ran.stdout
-
-
-def overlay() -> list[Object]:
-    """The acting overlay's objects, definitions first."""
-    found = [one for one in yaml.safe_load_all(_overlay_text()) if one]
-    return sorted(found, key=lambda one: one["kind"] not in ("CustomResourceDefinition", "Namespace"))
-
-
-@functools.cache
-def _injected_text() -> str:
-    engine = {
-        "name": "engine",
-        "image": "engine:1",
-        "command": [sys.executable, str(TESTS / "kube_fake_engine.py"), "/tmp/engine"],
-        "resources": {"limits": {"nvidia.com/gpu": "2"}},
-    }
-    template = pod_template(containers=[engine], labels={"app": "llm"}, terminationGracePeriodSeconds=20)
-    given = yaml.safe_dump(leader_worker_set(template=template))
-    words = [*PROGRAM, "kube", "inject", "-", "--gate", "--no-metrics", "--metrics-url", METRICS]
-    ran = subprocess.run(words, input=given, capture_output=True, check=True, text=True)
-    return ran.stdout
-
-
-def injected() -> list[Object]:
-    """The workload as `kube inject` makes it, its sidecars looking once a second so that a test need not wait."""
-    found = [one for one in yaml.safe_load_all(_injected_text()) if one]
-    for one in found:
-        for template in (one["spec"]["leaderWorkerTemplate"]["workerTemplate"],):
-            for container in template["spec"]["initContainers"]:
-                container["args"] = [*container["args"], "--period", "1"]
-    return found
-
-
-def _quick(obj: Object) -> Object:
-    """Probes of the delivered objects look once a second."""
-    if obj["kind"] == "DaemonSet":
-        for container in obj["spec"]["template"]["spec"]["containers"]:
-            for kind in ("readinessProbe", "livenessProbe"):
-                container[kind]["periodSeconds"] = 1
-    return obj
 
 
 def of_pods(changes: list[Change], kind: str = "pods") -> list[Change]:

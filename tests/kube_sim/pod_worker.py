@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from kube_sim import pod_status
 from kube_sim.kubelet_base import grace_of
 from kube_sim.objects import Object, is_sidecar, name, namespace, uid
-from kube_sim.pod_files import NotYet, Volumes, environment, expand
+from kube_sim.pod_files import NotYet, Volumes
 from kube_sim.pod_network import Network
 from kube_sim.pod_probes import Probing, ask
 from kube_sim.pod_process import Namespace, Running, Start, start
+from kube_sim.pod_start import message_of, start_of
 from kube_sim.pod_status import ContainerState
 
 if TYPE_CHECKING:
@@ -195,59 +196,15 @@ class PodWorker:
 
     def _start(self, one: ContainerState) -> None:
         spec, its = one.spec, str(one.spec["name"])
-        assert self._volumes is not None
         if one.ended_at is not None:
             one.again(self._kubelet.now)
         else:
             one.started_at = self._kubelet.now
         one.identity = f"sim://{self.uid}/{its}/{one.restarts}"
-        image = self._kubelet.image(str(spec.get("image", "")))
         try:
-            hostname = self.pod["spec"].get("hostname") or name(self.pod)
-            if self.pod["spec"].get("hostNetwork"):
-                hostname = self.pod["spec"]["nodeName"]
-            base = {"HOSTNAME": hostname, "HOME": "/root", **image.environment}
-            variables = environment(self._with_addresses(), spec, base, self._kubelet.store)
-            command = [expand(word, variables) for word in (spec.get("command") or image.entrypoint)]
-            command += [
-                expand(word, variables) for word in spec.get("args") or ([] if spec.get("command") else image.arguments)
-            ]
-            room = self._folder / "containers" / its / str(one.restarts)
-            message = room / "termination"
-            message.parent.mkdir(parents=True, exist_ok=True)
-            message.touch()
-            shm, host_file = self._folder / "shm", self._folder / "hostname"
-            shm.mkdir(exist_ok=True)
-            host_file.write_text(f"{hostname}\n")
-            at = spec.get("terminationMessagePath") or "/dev/termination-log"
-            mounts = [
-                {"at": "/dev/shm", "from": str(shm)},
-                {"at": "/etc/hosts", "from": str(self._kubelet.hosts)},
-                {"at": "/etc/hostname", "from": str(host_file)},
-                {"at": at, "from": str(message)},
-                *self._volumes.mounts(spec, variables),
-            ]
-            last = {entry["at"].rstrip("/"): entry for entry in mounts}
-            namespace_path, shared = self._namespace(spec)
-            context = spec.get("securityContext") or {}
-            running = start(
-                Start(
-                    identity=one.identity,
-                    command=command,
-                    environment=variables,
-                    folder=spec.get("workingDir") or "/",
-                    hostname=hostname,
-                    mounts=list(last.values()),
-                    image=self._kubelet.seen,
-                    log=self.log_of(its, one.restarts),
-                    room=room,
-                    namespace=namespace_path,
-                    network=self.network.path,
-                    shared=shared,
-                    read_only=bool(context.get("readOnlyRootFilesystem")),
-                ),
-                lambda it: self._events.put(lambda: self._ended(one, it, message)),
-            )
+            wish = self._wish(one)
+            message = message_of(wish)
+            running = start(wish, lambda it: self._events.put(lambda: self._ended(one, it, message)))
         except (NotYet, OSError, KeyError) as error:
             one.ended(self._kubelet.now, 128, "StartError", str(error))
             self._again(one)
@@ -265,11 +222,20 @@ class PodWorker:
         if hook:
             self.network.run(lambda: ask({**hook, "timeoutSeconds": 30}, spec, self.address, running.command))
 
-    def _with_addresses(self) -> Object:
-        """The pod as the downward API sees it: the kubelet knows its addresses before the status is written."""
+    def _wish(self, one: ContainerState) -> Start:
+        assert self._volumes is not None
         current = {**self.pod, "status": dict(self.pod.get("status") or {})}
-        self._kubelet.begun(current, self.address)
-        return current
+        self._kubelet.begun(current, self.address)  # known before the status is written
+        return start_of(
+            current,
+            one,
+            self._kubelet,
+            self._volumes,
+            folder=self._folder,
+            log=self.log_of(str(one.spec["name"]), one.restarts),
+            namespace=self._namespace(one.spec),
+            network=self.network.path,
+        )
 
     def _namespace(self, spec: Any) -> tuple[str, bool]:
         """Where it runs, and whether it shares that."""
