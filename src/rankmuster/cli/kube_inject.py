@@ -57,6 +57,13 @@ def inject(
     gate: Annotated[
         bool, typer.Option("--gate", help="Add the readiness gate; only where the controller acts on traffic.")
     ] = False,
+    incident_profile: Annotated[
+        bool,
+        typer.Option(
+            "--incident-profile",
+            help="Let the controller give one start the incident's variables; the profile's are in a ConfigMap then.",
+        ),
+    ] = False,
     agent: Annotated[bool, typer.Option("--agent/--no-agent", help="Whether the nodes have our agent.")] = True,
     metrics: Annotated[
         bool, typer.Option("--metrics/--no-metrics", help="Whether the watch serves metrics for Prometheus.")
@@ -112,6 +119,7 @@ def inject(
             run_as=run_as_user,
             ptrace=ptrace,
             evidence_size=evidence_size,
+            incident_profile=incident_profile,
         )
         try:
             made = inject_text(text, name, settings)

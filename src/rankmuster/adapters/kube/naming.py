@@ -35,6 +35,13 @@ def profile_config_map(workload: str) -> str:
     return plain if len(plain) <= MOST_NAME else _summed(plain, plain)
 
 
+def steady_config_map(workload: str) -> str:
+    """The ConfigMap of the profile between incidents, as `kube inject --incident-profile` writes it. The dot: the one
+    above of a workload that is called `steady-NAME` must not be it."""
+    plain = f"rankmuster.steady-{workload}"
+    return plain if len(plain) <= MOST_NAME else _summed(plain, plain)
+
+
 def incarnation_of(view: InstanceView, container: str | None = None) -> str | None:
     """The start that its anchor stands for: its UID, and `.rN` where its containers were restarted N times in place.
     `container`: the engine's; none: those that ask for GPUs, else all but ours. None where there is no anchor."""

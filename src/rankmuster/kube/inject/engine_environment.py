@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
+from rankmuster.environment.draft import ProfileName
 from rankmuster.environment.place import Place
 from rankmuster.environment.profile import Profile, Request, make_profile
 from rankmuster.kube.inject.settings import InjectSettings
@@ -21,10 +23,11 @@ DOWNWARD = (
 INSTANCE = "RANKMUSTER_INSTANCE"
 
 
-def profile_of(settings: InjectSettings, template: Template) -> Profile:
-    """The same as `rankmuster env print` makes. The pod's volume is this start's own: no folder of it is needed."""
+def profile_of(settings: InjectSettings, template: Template, name: ProfileName | None = None) -> Profile:
+    """The same as `rankmuster env print` makes; `name`: of another one than asked for. The pod's volume is this
+    start's own: no folder of it is needed."""
     place = Place(EVIDENCE_FOLDER, template.instance, None, own=True)
-    return make_profile(Request(settings.profile, settings.torch, settings.nccl, place, settings.engine))
+    return make_profile(Request(name or settings.profile, settings.torch, settings.nccl, place, settings.engine))
 
 
 def downward(template: Template, *, names: tuple[str, ...] | None = None) -> list[dict[str, Any]]:
@@ -34,12 +37,15 @@ def downward(template: Template, *, names: tuple[str, ...] | None = None) -> lis
     return [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in chosen]
 
 
-def wanted(settings: InjectSettings, template: Template) -> list[dict[str, Any]]:
-    """All of them, in an order in which each may refer to those before it."""
+def wanted(
+    settings: InjectSettings, template: Template, *, elsewhere: Container[str] = frozenset()
+) -> list[dict[str, Any]]:
+    """All of them, in an order in which each may refer to those before it. `elsewhere`: names that are set by other
+    means."""
     entries = downward(template)
     entries.append({"name": INSTANCE, "value": template.instance})
     for setting in profile_of(settings, template).settings:
-        if setting.name != INSTANCE:
+        if setting.name != INSTANCE and setting.name not in elsewhere:
             entries.append({"name": setting.name, "value": setting.value.replace("$(", "$$(")})
     return entries
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rankmuster.kube.inject import engine_environment
+from rankmuster.kube.inject import engine_environment, incident_profile
 from rankmuster.kube.inject.containers import engines
+from rankmuster.kube.inject.incident_profile import Steady
 from rankmuster.kube.inject.settings import InjectSettings
 from rankmuster.kube.inject.templates import NotInjectable, Template
 from rankmuster.model.kube import (
@@ -39,8 +40,11 @@ LEAST_GRACE = 20
 """Seconds for what an ended engine left to be taken and handed over."""
 
 
-def inject(template: Template, settings: InjectSettings, *, others_have_gpus: bool) -> list[str] | None:
-    """Notes on what to know; None where the template is no engine's and stays as it is. Raises NotInjectable."""
+def inject(
+    template: Template, settings: InjectSettings, steady: Steady | None, *, others_have_gpus: bool
+) -> list[str] | None:
+    """Notes on what to know; `steady`: with the profile in a ConfigMap. None where the template is no engine's and
+    stays as it is. Raises NotInjectable."""
     spec, where = template.spec, template.where
     chosen = engines(template, settings.containers, others_have_gpus=others_have_gpus)
     if not chosen:
@@ -54,12 +58,16 @@ def inject(template: Template, settings: InjectSettings, *, others_have_gpus: bo
         _mount(container, INFO_VOLUME, INFO_FOLDER, where, read_only=True)
         name = container.get("name") or "the model's container"
         kept = engine_environment.add(
-            container, engine_environment.wanted(settings, template), f"{where}, container {name}"
+            container,
+            engine_environment.wanted(settings, template, elsewhere=steady.data if steady is not None else ()),
+            f"{where}, container {name}",
         )
         if kept:
             notes.append(f"{where}, {name}: set already, and kept as it is: {', '.join(kept)}")
+        notes += incident_profile.refer(container, template, steady, f"{where}, container {name}")
     notes += _sidecar(template, settings, chosen)
     notes += _marks(template, settings)
+    incident_profile.mark(template, steady)
     return notes
 
 

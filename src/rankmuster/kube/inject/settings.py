@@ -17,7 +17,8 @@ SECRET = "rankmuster-token"  # noqa: S105 - its name
 class InjectSettings:
     """`version`: of this program, for the annotation and the image's tag. `containers`: the engine's, empty: found.
     `run_as`: user of the sidecar, None: the engine's. `agent`: whether there is one on each node. `ptrace`: whether the
-    sidecar gets SYS_PTRACE, which it needs where the engine runs as root."""
+    sidecar gets SYS_PTRACE, which it needs where the engine runs as root. `incident_profile`: whether the controller
+    can give one start the incident's variables; then the profile's are in a ConfigMap."""
 
     version: str
     image: str = IMAGE
@@ -35,3 +36,4 @@ class InjectSettings:
     run_as: int | None = None
     ptrace: bool = True
     evidence_size: str = "16Gi"
+    incident_profile: bool = False

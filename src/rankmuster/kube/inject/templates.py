@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rankmuster.model.kube import Grouping
+from rankmuster.model.kube import Grouping, WorkloadKind
 
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
@@ -22,7 +22,9 @@ class NotInjectable(Exception):
 class Template:
     """One pod template. `metadata`: of its pods, None where the kind has no place for it. `spec`: the pod's own,
     changed in place. `main`: a container outside `spec.containers` (KServe's model). `where`: for messages.
-    `instance`: with references to variables (`$(NAME)`); `labels`: variable -> label that it is taken from."""
+    `instance`: with references to variables (`$(NAME)`); `labels`: variable -> label that it is taken from.
+    `workload`: as the controller calls what makes its pods; empty: its name is not written, None: the controller knows
+    no such kind, or nobody can tell what it will be called. `namespace`: None where none is written."""
 
     where: str
     spec: dict[str, Any]
@@ -32,6 +34,8 @@ class Template:
     main: dict[str, Any] | None = None
     deployment: bool = False
     restarts_count: bool = False
+    workload: str | None = None
+    namespace: str | None = None
 
 
 def templates(document: Any, grouping: Grouping) -> list[Template]:
@@ -42,7 +46,15 @@ def templates(document: Any, grouping: Grouping) -> list[Template]:
     if kind == "List":
         return [one for item in document.get("items") or () for one in templates(item, grouping)]
     reader = _READERS.get(str(kind))
-    return list(reader(document, grouping)) if reader is not None else []
+    if reader is None:
+        return []
+    found: list[Template] = list(reader(document, grouping))
+    metadata = document.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    space = metadata.get("namespace") or None
+    if kind in _OF_CONTROLLER:
+        return [replace(one, namespace=space, workload=metadata.get("name") or "") for one in found]
+    return [replace(one, namespace=space) for one in found]
 
 
 def of(document: Any) -> str:
@@ -160,7 +172,15 @@ def _inference_service(document: dict[str, Any], grouping: Grouping) -> Iterator
     for field in ("annotations", "labels"):
         if predictor.get(field) is None:
             predictor.pop(field, None)
-    yield Template(f"{of(document)}, spec.predictor", predictor, predictor, instance, main=main, deployment=True)
+    yield Template(
+        f"{of(document)}, spec.predictor",
+        predictor,
+        predictor,
+        instance,
+        main=main,
+        deployment=True,
+        workload=f"{_name(document)}-predictor",
+    )
 
 
 def _llm_inference_service(document: dict[str, Any], grouping: Grouping) -> Iterator[Template]:
@@ -178,13 +198,22 @@ def _llm_inference_service(document: dict[str, Any], grouping: Grouping) -> Iter
             where = f"{of(document)}, {'.'.join((*path, field))}"
             if group:
                 instance, labels = _of_lws(grouping)
-                yield Template(where, spec, None, instance, labels, restarts_count=True)
+                workload = _uncut(f"{name}-kserve-mn{suffix}")
+                yield Template(where, spec, None, instance, labels, restarts_count=True, workload=workload)
             else:
                 whole = f"{NAMESPACE}.{name}-kserve{suffix}"
                 pod = grouping is not Grouping.WORKLOAD
-                yield Template(where, spec, None, f"{whole}.{POD}" if pod else whole, deployment=True)
+                instance = f"{whole}.{POD}" if pod else whole
+                yield Template(where, spec, None, instance, deployment=True, workload=_uncut(f"{name}-kserve{suffix}"))
 
 
+def _uncut(name: str) -> str | None:
+    """None where KServe may cut it and end it in a sum, as it does to stay below 63 with what pods add."""
+    return name if len(name) <= _UNCUT else None
+
+
+_UNCUT = 45
+_OF_CONTROLLER = frozenset(kind.value for kind in WorkloadKind)
 _READERS: dict[str, Any] = {
     "LeaderWorkerSet": _lws,
     "JobSet": _job_set,
