@@ -15,7 +15,8 @@ from rankmuster.adapters.kube.events import Events
 from rankmuster.adapters.kube.node_taint import NodeTaint
 from rankmuster.adapters.kube.node_words import fence_of, short
 from rankmuster.collect.deadline import Deadline
-from rankmuster.model.incident import Ending, Fenced
+from rankmuster.evidence.json_fields import unix_seconds
+from rankmuster.model.incident import Answer, Ending, Fenced
 from rankmuster.model.kube import FENCE_TAINT, FENCED_BY, FENCED_LABEL
 
 NODE = "node-0"
@@ -195,6 +196,17 @@ def test_a_node_that_was_made_anew_is_not_ours(place: World) -> None:
     assert node.look(NODE, place.after(5)).fenced is Fenced.NO
     assert node.lift(NODE, "i-1", place.after(5)).ending is Ending.DONE
     assert node.fence(NODE, "i-1", "x", place.after(5)).ending is Ending.FAILED
+
+
+def test_what_was_made_since_or_is_not_enabled_any_more_is_not_fenced(place: World) -> None:
+    created = unix_seconds(place.cluster.store.get("nodes", None, NODE)["metadata"]["creationTimestamp"])
+    assert created is not None
+    late = taint_of(place, opened=lambda _: created - 60.0).fence(NODE, "i-1", "x", place.after(5))
+    assert (late.ending, "made anew 60 s after" in late.note) == (Ending.REFUSED, True)
+    said = Answer(ending=Ending.REFUSED, note="paused")
+    assert taint_of(place, may=lambda _: said).fence(NODE, "i-1", "x", place.after(5)) is said
+    assert node_of(place)["by"] is None
+    assert taint_of(place, opened=lambda _: created).fence(NODE, "i-1", "x", place.after(5)).ending is Ending.DONE
 
 
 def test_others_write_the_node_all_the_time(place: World) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kube_parts import pod, policy, workload
-
+from rankmuster.adapters.kube.groups.look import group_look
+from rankmuster.incident.steps.group import changed
 from rankmuster.kube.controller.fleet import Fleet
 from rankmuster.kube.controller.matching import fits, govern
 from rankmuster.kube.crd.base import Selector
+from rankmuster.model.fault import Progress
+from rankmuster.model.incident import OpenedBy, Opening
 from rankmuster.model.kube import WorkloadKind
 
 
@@ -34,6 +37,16 @@ def test_an_instance_is_its_pods_under_its_policy() -> None:
     assert known.nodes["llm-0-1"] == "node-1"
     assert known.nodes["10.0.0.1"] == "node-0"
     assert known.view.problem == ""
+
+
+def test_another_start_is_another_one_whatever_clocks_say() -> None:
+    (known,) = fleet_of(pod(1), pod(0, uid="uid-new"), workload(), policy()).instances()
+    look = group_look(known.view)
+    assert look.at == 50.0  # by a clock that is behind
+    opening = Opening(
+        instance="prod.llm.0", incarnation="uid-old", by=OpenedBy.STOPPED, progress=Progress.STOPPED, at=99.0
+    )
+    assert "uid-new runs now" in (changed(opening, look) or "")
 
 
 def test_two_policies_of_one_workload_govern_nothing() -> None:

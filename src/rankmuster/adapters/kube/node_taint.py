@@ -14,7 +14,7 @@ from typing import Any
 from rankmuster.adapters.kube.api import NODES, Api, Conflict, KubeError, NotThere, Object
 from rankmuster.adapters.kube.endings import failed
 from rankmuster.adapters.kube.events import Events, Touched
-from rankmuster.adapters.kube.fields import text
+from rankmuster.adapters.kube.fields import moment, text
 from rankmuster.adapters.kube.may_act import Objection, nobody_objects
 from rankmuster.adapters.kube.node_words import (
     Fence,
@@ -39,9 +39,14 @@ class _Theirs(Exception):
     """It is fenced by others; the message says by whom and how."""
 
 
+class _Another(Exception):
+    """The node that was meant is gone, and another one has its name."""
+
+
 class NodeTaint:
     """A `Node` of `incident.actuators`. `effect`: of the taint. `cordon`: `unschedulable` as well. `may`: asked before
-    a node is fenced; to lift is always allowed."""
+    a node is fenced; to lift is always allowed. `opened(incident)`: when it was, unix seconds: a node that was made
+    later is another machine under that name."""
 
     def __init__(
         self,
@@ -54,8 +59,9 @@ class NodeTaint:
         wall: Callable[[], float] = time.time,
         pause: Pause = time.sleep,
         may: Objection = nobody_objects,
+        opened: Callable[[str], float | None] = lambda _: None,
     ) -> None:
-        self.name, self._may = name, may
+        self.name, self._may, self._opened = name, may, opened
         self._api, self._effect, self._cordon = api, effect, cordon
         self._events, self._wall, self._pause = events, wall, pause
 
@@ -92,8 +98,12 @@ class NodeTaint:
         if objected is not None:
             return objected
         said: list[str] = []
+        opened = self._opened(incident)
 
         def change(found: Object) -> Mapping[str, Any] | None:
+            created = moment(found, "metadata", "creationTimestamp")
+            if opened is not None and created is not None and created > opened:
+                raise _Another(f"node {node} was made anew {created - opened:.0f} s after the incident was opened")
             before = fence_of(found)
             if before is not None and stands(found, before):
                 if before.incident != incident:
@@ -120,6 +130,9 @@ class NodeTaint:
             after, wrote = rewrite(self._api, NODES, node, None, change, deadline, pause=self._pause)
         except _Theirs as theirs:
             return Answer(ending=Ending.DONE, note=str(theirs), data={"others": True})
+        except _Another as another:
+            note = f"nothing was done: {another}, and nothing is known against that one"
+            return Answer(ending=Ending.REFUSED, note=note, data={"sent": False})
         except KubeError as error:
             return self._failed(f"node {node} is not known to be fenced", error)
         fence = fence_of(after)

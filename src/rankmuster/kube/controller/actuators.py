@@ -91,6 +91,7 @@ class Making:
                     cordon=spec.nodes.cordon,
                     events=self.events,
                     may=still.of(known, "node"),
+                    opened=self._opened,
                 ),
             ),
             retest=retest,
@@ -108,6 +109,13 @@ class Making:
                 role for role in enabled if (role != "traffic" or traffic) and (role != "retest" or retest is not None)
             ),
         )
+
+    def _opened(self, incident: str) -> float | None:
+        try:
+            events = self.journal.events(incident)
+        except KeyError:
+            return None
+        return events[0].at if events else None
 
     def _pods(self, known: Known, find: Find) -> Callable[[str, str | None, Deadline], Sequence[PodView]]:
         """Those that are there, and those that were a moment ago: their evidence may lie with an agent."""

@@ -112,8 +112,8 @@ class Matched(Shape):
 
 
 class PolicyStatus(Shape):
-    """`instances`: at most 100 of them, those with a problem first. `conditions`: Accepted, Acting, Matched, Identified,
-    Seen, Gated."""
+    """`instances`: at most 100 of them, those with a problem first. `conditions`: Accepted, Acting, Matched,
+    Identified, Seen, Gated."""
 
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     matched: int = 0
