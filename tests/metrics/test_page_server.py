@@ -135,6 +135,23 @@ def test_without_a_host_it_is_the_loopback(listen: str, address: tuple[str, int]
     assert address_of(listen) == address
 
 
+def test_a_star_is_every_address_and_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kube inject` gives it to sidecars: a loopback is closed to Prometheus, and most resolvers know no such name."""
+
+    def asked(*_: object, **__: object) -> None:
+        raise socket.gaierror("Name or service not known")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", asked)
+        server = PageServer("*:0", Registry())
+    try:
+        host, port = server.address
+        assert host in ("::", "0.0.0.0")
+        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+    finally:
+        server.close()
+
+
 @pytest.mark.parametrize("listen", ["", "host", "host:", "host:port", "host:70000", "::1:9402", "host:-1", "h:1\u0663"])
 def test_what_is_no_address_is_refused(listen: str) -> None:
     with pytest.raises(ListenRefused, match=r"wanted is HOST:PORT|in brackets"):

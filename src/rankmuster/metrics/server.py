@@ -24,6 +24,7 @@ MOST_SCRAPERS = 16
 """Served at once: two Prometheus servers and a few people. Further ones are turned away, not kept waiting."""
 
 LOOPBACK = "127.0.0.1"
+ANY = "*"
 
 
 class ListenRefused(Exception):
@@ -31,7 +32,8 @@ class ListenRefused(Exception):
 
 
 def address_of(listen: str) -> tuple[str, int]:
-    """`HOST:PORT` or `[IPv6]:PORT`; without a host (`:9464`, `9464`) the loopback. Raises ListenRefused."""
+    """`HOST:PORT` or `[IPv6]:PORT`; `*:PORT` is every address, of both kinds; without a host (`:9464`, `9464`) the
+    loopback. Raises ListenRefused."""
     host, _, port = listen.strip().rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ListenRefused(f"{listen!r} is no address to listen on; wanted is HOST:PORT, such as {LOOPBACK}:9464")
@@ -53,8 +55,7 @@ class PageServer:
         from prometheus_client import make_wsgi_app
 
         try:
-            family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=_flags(host))[0]
-            self._server = _server(family)(address, _Handler)
+            self._server = _bound(host, port)
         except OSError as error:
             raise ListenRefused(
                 f"metrics cannot be served on {listen}: {error.strerror or error}; another program may have the port "
@@ -74,6 +75,17 @@ class PageServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(timeout=1.0)
+
+
+def _bound(host: str, port: int) -> _Server:
+    """Raises OSError. `*` is no name: a resolver that is asked for it may even know one, and it is the loopback."""
+    if host == ANY:
+        if socket.has_dualstack_ipv6():
+            with contextlib.suppress(OSError):
+                return _server(socket.AF_INET6)(("::", port), _Handler)
+        return _server(socket.AF_INET)(("", port), _Handler)
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=_flags(host))[0]
+    return _server(family)(address, _Handler)
 
 
 def _flags(host: str) -> int:
@@ -98,6 +110,8 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         # HTTPServer's own asks the resolver for a name that no page shows.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
