@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankmuster.cli.incident_place import opened as journal_opened
-from rankmuster.cli.incident_place import place as journal_place
 from rankmuster.cli.status import CommandError, ExitStatus
 from rankmuster.cli.told_to_end import told_to_end
 
@@ -64,7 +63,7 @@ def serve(settings: ControllerSettings, kubeconfig: Path | None, context: str | 
             keeper.start()
             stack.callback(keeper.join, END_SECONDS)
             stack.callback(stop.set)
-        with journal_opened(_journal(settings), "serving the cluster", create=True) as store:
+        with journal_opened(journal_of(settings), "serving the cluster", create=True) as store:
             history = stack.enter_context(_history(settings))
             _work(settings, api, (store, history), stop, lost, (kubeconfig, context), serving, namespace)
     return ExitStatus.FAULT if lost.is_set() else ExitStatus.HEALTHY
@@ -121,14 +120,29 @@ def _work(
         made.close(END_SECONDS)
 
 
-def _journal(settings: ControllerSettings) -> str:
-    return journal_place(settings.journal or str(settings.folder / "incidents.db"))
+def journal_of(settings: ControllerSettings) -> str:
+    """The settings' own, then the environment's (a Secret), then a file beside the evidence."""
+    from rankmuster.store.kind import JOURNAL
+
+    return settings.journal or _named(settings, JOURNAL.variable) or str(settings.folder / JOURNAL.file_name)
+
+
+def history_of(settings: ControllerSettings) -> str:
+    """As `journal_of`."""
+    from rankmuster.store.kind import HISTORY
+
+    return settings.history or _named(settings, HISTORY.variable) or str(settings.folder / HISTORY.file_name)
+
+
+def _named(settings: ControllerSettings, variable: str) -> str:
+    """A dry run takes no part in what others do: not in the database that a person's own shell happens to name."""
+    return "" if settings.dry_run else os.environ.get(variable, "")
 
 
 def _history(settings: ControllerSettings) -> Any:
     from rankmuster.cli.history_place import opened
 
-    return opened(settings.history or str(settings.folder / "history.db"), "serving the cluster", create=True)
+    return opened(history_of(settings), "serving the cluster", create=True)
 
 
 def _own_namespace() -> str:
