@@ -22,6 +22,10 @@ def controller(
         typer.Option("--kubeconfig", metavar="FILE", help="Default: the pod's service account, then KUBECONFIG."),
     ] = None,
     context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig.")] = None,
+    listen: Annotated[
+        str,
+        typer.Option("--listen", metavar="HOST:PORT", help="Of metrics and probes, where the settings name none."),
+    ] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Act on nothing and write no resource; say what would be done.")
     ] = False,
@@ -38,8 +42,7 @@ def controller(
     from dataclasses import replace
 
     settings = _settings(config)
-    if dry_run:
-        settings = replace(settings, dry_run=True)
+    settings = replace(settings, dry_run=dry_run or settings.dry_run, listen=settings.listen or listen or None)
     missing = [one for one in ("kopf", "kubernetes") if find_spec(one) is None]
     if missing:
         raise CommandError(f"{missing[0]} is not installed: pip install 'rankmuster[kubernetes]'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -10,7 +11,7 @@ import yaml
 from kube_manifests import MINORS, OVERLAYS, PLACE, RENDERED, needs_kubectl, one, pod_specs, read, rendered
 
 import kube_openapi
-from rankmuster.kube.controller.settings import ROLES
+from rankmuster.kube.controller.settings import ROLES, ControllerSettings
 from rankmuster.kube.controller.settings import read as read_settings
 from rankmuster.kube.crd.policy import PolicySpec
 from rankmuster.kube.crd.render import RESOURCES, schema_of
@@ -122,7 +123,7 @@ def test_the_settings_are_read_and_enable_what_the_roles_allow(overlay: str) -> 
     bound = {each["metadata"]["labels"]["rankmuster.dev/part"] for each in objects if each["kind"].endswith("Binding")}
     assert bound == {"observe", *settings.enable}
     assert set(settings.enable) <= set(ROLES)
-    assert settings.listen == f"0.0.0.0:{METRICS_PORT}"
+    assert settings.listen == f"*:{METRICS_PORT}"
 
 
 @needs_kubectl
@@ -133,6 +134,12 @@ def test_ports_and_paths_are_those_of_the_code() -> None:
     assert agent["ports"][0]["containerPort"] == AGENT_PORT
     assert f"$(HOST_IP):{AGENT_PORT}" in agent["command"]
     assert controller["ports"][0]["containerPort"] == METRICS_PORT
+    assert f"*:{METRICS_PORT}" in controller["command"], "probes ask there, whatever the settings say"
+    (state,) = (each["value"] for each in controller["env"] if each["name"] == "XDG_STATE_HOME")
+    assert Path(state) / "rankmuster" == ControllerSettings().folder, "`rankmuster incident` finds the journal there"
+    egress = one(objects, "NetworkPolicy", "rankmuster-controller")["spec"]["egress"]
+    anywhere = {port["port"] for rule in egress if "to" not in rule for port in rule["ports"]}
+    assert {SIDECAR_PORT, AGENT_PORT} <= anywhere, "with hostNetwork both are at their nodes' addresses"
     for container in (agent, controller):
         (token,) = (mount for mount in container["volumeMounts"] if mount["name"] == "token")
         assert f"{token['mountPath']}/token" == TOKEN_FILE
@@ -164,10 +171,15 @@ def test_the_two_controllers_can_share_their_volume_or_stand_apart() -> None:
         assert spec["replicas"] == 2
         return spec["template"]["spec"]["affinity"], folder
 
+    def budgets(overlay: str) -> int:
+        return sum(each["kind"] == "PodDisruptionBudget" for each in rendered(f"overlays/{overlay}"))
+
     together, volume = affinity("acting")
+    assert not budgets("acting"), "one that has to stand where the other stands never leaves a node that keeps one"
     assert "podAffinity" in together
     assert "persistentVolumeClaim" in volume
     apart, volume = affinity("acting-postgres")
+    assert budgets("acting-postgres") == 1
     assert "podAffinity" not in apart
     assert apart["podAntiAffinity"]
     assert "emptyDir" in volume
@@ -175,7 +187,7 @@ def test_the_two_controllers_can_share_their_volume_or_stand_apart() -> None:
 
 @needs_kubectl
 def test_network_policies_select_what_is_there() -> None:
-    objects = rendered("overlays/acting")
+    objects = rendered("overlays/acting-postgres")
     labels = [
         each["spec"]["template"]["metadata"]["labels"]
         for each in objects

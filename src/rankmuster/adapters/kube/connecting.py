@@ -51,7 +51,7 @@ def loader(kubeconfig: Path | None, context: str | None, environ: Mapping[str, s
         return _of_files(client, str(DEFAULT_FILE.expanduser()), context)
     raise KubeError(
         f"no cluster was found: ${KUBECONFIG} is not set, there is no {DEFAULT_FILE}, and this is no pod with a "
-        f"service account ($KUBERNETES_SERVICE_HOST and {SERVICE_ACCOUNT}/token). Name a file with --kubeconfig"
+        f"service account ($KUBERNETES_SERVICE_HOST and {SERVICE_ACCOUNT}/token). Name a file in ${KUBECONFIG}"
     )
 
 
