@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from rankmuster.kube.controller.watching import Watching
 from rankmuster.kube.crd.render import definitions
 from rankmuster.model.fault import Progress
 from rankmuster.model.kube import GATE, SIDECAR, PodView
+from rankmuster.store.history import History
 from rankmuster.store.journal import Journal
 from rankmuster.watch.export.snapshot_json import to_json
 from rankmuster.watch.snapshot import InstanceView, Snapshot, WatcherView
@@ -100,8 +101,8 @@ class Rig:
         return connect(self.kubeconfig, None)
 
     @contextmanager
-    def controller(self, **more: Any) -> Iterator[Controller]:
-        """A controller that runs until the end of the block."""
+    def controller(self, *, admits: bool = False, **more: Any) -> Iterator[Controller]:
+        """A controller that runs until the end of the block. `admits`: nodes, too."""
         settings = ControllerSettings(
             **{
                 "folder": self.folder / "evidence",
@@ -113,11 +114,13 @@ class Rig:
         )
         stop = threading.Event()
         api = self.client
-        with Journal.open(str(self.folder / "journal.db")) as journal:
+        with Journal.open(str(self.folder / "journal.db")) as journal, ExitStack() as stack:
+            kept = stack.enter_context(History.open(str(self.folder / "history.db"))) if admits else None
             made = assemble(
                 settings,
                 api,
                 journal,
+                history=kept,
                 holder=f"test-{time.time()}",
                 host="test",
                 say=self.said.append,

@@ -80,7 +80,10 @@ def by_watch(scene: Scene) -> str | None:
     since = started if started is not None else scene.past.at(Step.VERIFY)
     if since is None or seen.at <= since:
         return None
-    if started is not None and seen.incarnation is not None:
+    named = scene.past.text(Step.START, "incarnation")
+    if started is not None and named is not None and seen.incarnation == named:
+        pass  # watch and group call it alike: it may have been seen before START was over
+    elif started is not None and seen.incarnation is not None:
         # names that the watch gave before the start are those of the old one
         if seen.incarnation in earlier_incarnations(scene, started):
             return None

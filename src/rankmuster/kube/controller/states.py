@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rankmuster.adapters.kube.agent_wire import NoAnswer
+from rankmuster.adapters.kube.naming import incarnation_of
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.incident.seen import Seen
 from rankmuster.kube.controller.fleet import Known
@@ -44,7 +45,8 @@ class Asks(Protocol):
 @dataclass(frozen=True, slots=True)
 class State:
     """`received`: seconds of our clock; `at`: unix seconds by our own host's clock, at which the watch looked. `skew`:
-    seconds by which the pod's clock is ahead of ours. `view` None: nothing is known, and `problem` says why."""
+    seconds by which the pod's clock is ahead of ours. `incarnation`: as the group of pods calls it, whatever the watch
+    does. `view` None: nothing is known, and `problem` says why."""
 
     received: float
     at: float
@@ -52,6 +54,7 @@ class State:
     pod_uid: str | None = None
     skew: float = 0.0
     problem: str = ""
+    incarnation: str | None = None
 
 
 class States:
@@ -115,7 +118,7 @@ class States:
         if found is None or found.view is None:
             return None
         view = found.view
-        return Seen(view.state, view.incarnation, found.at, min(view.since - found.skew, found.at), view.reason)
+        return Seen(view.state, found.incarnation, found.at, min(view.since - found.skew, found.at), view.reason)
 
     def close(self) -> None:
         """Asks nobody any more."""
@@ -162,7 +165,8 @@ class States:
             names = ", ".join(view.name for view in snapshot.instances[:5]) or "none"
             problem = f"the sidecar of pod {pod.name} watches no instance {one.name}: it sees {names}"
             return State(self._clock(), at, None, pod.uid, skew, problem)
-        return State(self._clock(), at, view, pod.uid, skew)
+        container = one.policy.spec.container if one.policy.spec is not None else None
+        return State(self._clock(), at, view, pod.uid, skew, incarnation=incarnation_of(one.view, container))
 
 
 def askable(one: Known) -> list[PodView]:
