@@ -20,6 +20,7 @@ from typing import Any
 import admission_tables
 import baseline_tables
 import incident_tables
+import kube_tables
 
 from rankmuster.diagnose import context
 from rankmuster.diagnose.detectors import late_arrival
@@ -377,6 +378,7 @@ def main() -> None:
         + baselines()
         + admission()
         + incident_tables.section(MEASURED)
+        + kube_tables.section(MEASURED)
         + timing()
     )
 
