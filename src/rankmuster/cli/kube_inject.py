@@ -90,6 +90,8 @@ def inject(
     """
     if not _IMAGE.fullmatch(image):
         raise CommandError(f"--image {image[:80]!r} is no image")
+    if metrics_url and not re.fullmatch(r"https?://[^/\s]+\S*", metrics_url):
+        raise CommandError(f"--metrics-url {metrics_url[:80]!r} is no address of a page: http://127.0.0.1:8000/metrics")
     if not re.fullmatch(r"[1-9][0-9]{0,5}(?:Ki|Mi|Gi|Ti)", evidence_size):
         raise CommandError(f"--evidence-size {evidence_size[:40]!r}: give a number and Mi, Gi or Ti")
     with doing("reading the manifests"):
@@ -99,7 +101,7 @@ def inject(
         from rankmuster.environment.version import ASSUMED_NCCL, ASSUMED_TORCH
         from rankmuster.kube.inject.documents import NotReadable
         from rankmuster.kube.inject.manifest import inject_text
-        from rankmuster.kube.inject.settings import InjectSettings
+        from rankmuster.kube.inject.settings import IMAGE, InjectSettings
         from rankmuster.kube.inject.templates import NotInjectable
 
         settings = InjectSettings(
@@ -128,6 +130,8 @@ def inject(
     for note in made.notes:
         say(f"rankmuster: {note}")
     deliver(made.text, output)
+    if made.done and image.startswith(IMAGE):
+        say(f"rankmuster: nobody has the sidecar's image {IMAGE}, and no pod starts without it: --image names yours")
     if made.done:
         return InjectStatus.DONE
     there = ", ".join(made.left[:8]) or "nothing"

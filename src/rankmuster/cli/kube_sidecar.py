@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from pathlib import Path
 from typing import Annotated
@@ -73,7 +74,7 @@ def sidecar(
             token=token_file.absolute(),
             folder=folder.absolute(),
             work=work.absolute(),
-            agent=agent or None,
+            agent=_with_brackets(agent) or None,
             metrics_url=metrics_url or None,
             instance=instance,
             pod_uid=pod_uid or os.environ.get("POD_UID", ""),
@@ -87,6 +88,12 @@ def sidecar(
     with told_to_end(stop.set):
         made.run(stop)
     return ExitStatus.HEALTHY
+
+
+def _with_brackets(agent: str) -> str:
+    """The downward API gives a node's IPv6 address as it is, and `kube inject` cannot know which kind it will be."""
+    parts = re.fullmatch(r"(https?://)([0-9a-fA-F]*:[0-9a-fA-F:]+):([0-9]+)", agent)
+    return f"{parts[1]}[{parts[2]}]:{parts[3]}" if parts else agent
 
 
 def _prometheus() -> bool:

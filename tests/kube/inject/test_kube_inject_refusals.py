@@ -85,9 +85,11 @@ def test_the_command_reads_and_prints_and_says_how_it_went(tmp_path: Path) -> No
     done = command("-", stdin="---\n".join(KINDS.values()))
     assert done.returncode == 0, done.stderr
     assert len(documents(done.stdout)) == len(KINDS)
+    assert "--image names yours" in done.stderr, "a sidecar that cannot be pulled keeps its engine from starting"
     nothing = command("-", stdin="kind: Service\n")
     assert (nothing.returncode, nothing.stdout) == (2, "kind: Service\n")
     refused = command("-", stdin=with_spec("hostPID: true"))
     assert (refused.returncode, refused.stdout) == (3, "")
     assert "hostPID" in refused.stderr
     assert command(str(tmp_path / "none.yaml")).returncode == 3
+    assert "is no address of a page" in command("-", "--metrics-url", "127.0.0.1:8000/metrics").stderr
