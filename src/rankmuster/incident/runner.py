@@ -64,7 +64,8 @@ class _Work:
 class Runner:
     """Of one instance. `holder`: this runner's name, the same after a restart of its service. `seen`: what the watch
     says now. `folder`: of evidence; None for the settings' own. `reached`: told of every event that was written and of
-    every call that came back. `told`: gets every event. `late_patience`: seconds for calls that were left behind."""
+    every call that came back. `told`: gets every event. `late_patience`: seconds for calls that were left behind.
+    `followed`: whether a watch follows what is started, by other ways than the settings' `watch`."""
 
     def __init__(
         self,
@@ -85,6 +86,7 @@ class Runner:
         late_patience: float = at_close.LATE_PATIENCE,
         reached: Callable[[str], None] = nothing,
         told: Callable[[Event], None] = nothing,
+        followed: Callable[[], bool] = lambda: False,
     ) -> None:
         self._config, self._instance, self._tools, self._journal = config, instance, tools, journal
         self._clock, self._host_time, self._holder, self._facts = clock, unix_now, holder, facts
@@ -92,7 +94,7 @@ class Runner:
         self._seen, self._sleep, self._host = seen, sleep, host
         self._folder = folder or config.folder or Path("incidents")
         self._lease_seconds, self._late_patience = lease_seconds, late_patience
-        self._reached, self._told = reached, told
+        self._reached, self._told, self._followed = reached, told, followed
         self._budget = Budget(config.budget, config.total_seconds)
         self._slots = Slots(clock)
         self._illegal = 0
@@ -174,6 +176,7 @@ class Runner:
             unix_now=self._unix_now,
             folder=self._folder / record.incident.id,
             permits=permits,
+            followed=self._followed(),
         )
         return _Work(record, permits, watched, UnderWay(record, setting, self._slots, self._reached, self._news.set))
 

@@ -59,7 +59,11 @@ def closed(made: Rig, seconds: float = 60.0) -> dict[str, Any]:
 
 
 def test_a_stopped_group_is_rebuilt_once_behind_a_closed_gate(made: Rig) -> None:
-    made.store.create(group())
+    slow = group()
+    # pods that take longer to go than their sidecar's last word is good for: it is silent when the new ones are made
+    metadata = slow["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]
+    metadata["annotations"] = {"sim.rankmuster.dev/stop": "5"}
+    made.store.create(slow)
     wanted = {"enable": ["traffic", "group"], "undecided": "rebuild", "traffic": {"readinessGate": True}}
     made.store.create(policy(**wanted, deadlines=SHORT))
     # an API server that is having a bad day: every kind of call is hit, some after they were done

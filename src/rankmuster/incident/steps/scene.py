@@ -36,7 +36,7 @@ class Ended:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """What all steps of a runner share. `folder`: of this incident's evidence. `seen`: what the watch says now, None
-    where it says nothing."""
+    where it says nothing. `followed`: a watch will say something of what is started, also where it is silent now."""
 
     config: IncidentConfig
     tools: Tools
@@ -47,6 +47,7 @@ class Setting:
     unix_now: Callable[[], float]
     folder: Path
     permits: Permits
+    followed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,8 @@ def run(scene: Scene) -> Ended:
     observed = scene.past.ending(Step.START) is Ending.OBSERVED
     if observed:
         return Ended(Ending.OBSERVED, "nothing was started, so nothing new can be asked whether it serves")
-    if scene.tools.probe is None and scene.config.watch is None and scene.seen() is None:
+    followed = scene.setting.followed or scene.config.watch is not None
+    if scene.tools.probe is None and not followed and scene.seen() is None:
         return Ended(Ending.FAILED, NO_PROOF)
     incarnation = scene.past.text(Step.START, "incarnation")
     begun, until = scene.clock(), scene.deadline.before(END_MARGIN)

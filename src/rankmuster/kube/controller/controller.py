@@ -51,7 +51,7 @@ from rankmuster.kube.controller.states import Asks, States
 from rankmuster.kube.controller.watching import Told
 from rankmuster.kube.controller.work_queue import WorkQueue
 from rankmuster.model.incident import Event, EventKind, IncidentHead, Step
-from rankmuster.model.kube import NodeView, WorkloadKind
+from rankmuster.model.kube import SIDECAR, NodeView, WorkloadKind
 from rankmuster.store.errors import HistoryError
 
 TURN_SECONDS = 0.25
@@ -464,7 +464,14 @@ class Controller:
             folder=folder,
             host=self._outside.host,
             told=told,
+            followed=lambda: self._has_sidecar(name),
         )
+
+    def _has_sidecar(self, name: str) -> bool:
+        """Whether pods of it have one that will tell of the next start; those that are being made are as the last."""
+        known = self.fleet.governed(name)
+        pods = known.view.pods if known is not None else ()
+        return not pods or any(box.name == SIDECAR for pod in pods for box in pod.containers)
 
     def _forget_profile(self, tools: Tools) -> None:
         """Variables for one start are not for the next one."""
