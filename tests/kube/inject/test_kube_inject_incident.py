@@ -6,7 +6,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from kube_manifests import (
+from kube_inject_manifests import (
     DEPLOYMENT,
     INFERENCE_SERVICE,
     JOB_SET,

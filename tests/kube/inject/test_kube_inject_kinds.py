@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from kube_manifests import (
+from kube_inject_manifests import (
     DEPLOYMENT,
     INFERENCE_SERVICE,
     JOB_SET,

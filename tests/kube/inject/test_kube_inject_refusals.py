@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kube_manifests import DEPLOYMENT, INFERENCE_SERVICE, KINDS, LWS, documents, injected
+from kube_inject_manifests import DEPLOYMENT, INFERENCE_SERVICE, KINDS, LWS, documents, injected
 
 from rankmuster.kube.inject.templates import NotInjectable
 

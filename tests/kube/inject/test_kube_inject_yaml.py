@@ -10,7 +10,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from kube_manifests import DEPLOYMENT, KINDS, LLM_D, LWS, STATEFUL_SET, documents, injected
+from kube_inject_manifests import DEPLOYMENT, KINDS, LLM_D, LWS, STATEFUL_SET, documents, injected
 
 from rankmuster.kube.inject.documents import NotReadable, as_yaml, read
 
