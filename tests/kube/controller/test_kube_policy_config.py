@@ -31,6 +31,13 @@ def test_what_a_policy_enables_is_bounded_by_the_cluster() -> None:
     assert config_of(policy(), SETTINGS, "prod.llm.0", {}).enable == ()
 
 
+def test_nothing_is_ended_behind_a_gateway_that_goes_on_sending() -> None:
+    traffic = {"readinessGate": True, "gateways": ["production_stack"]}
+    with pytest.raises(PolicyRefused, match="requests would go on"):
+        config_of(policy(enable=["group"], traffic=traffic), SETTINGS, "prod.llm.0", {})
+    assert config_of(policy(traffic=traffic), SETTINGS, "prod.llm.0", {}).enable == ()
+
+
 def test_its_rows_and_budgets_are_its_own() -> None:
     rows = [{"class": "transport_stall", "boundary": "node", "reason": "ours"}]
     config = config_of(policy(recovery=rows, limits={"rebuildsPerInstance": 1}), SETTINGS, "i", {"llm-0": "n1"})

@@ -7,12 +7,11 @@ from typing import Any
 
 from rankmuster.adapters.kube.api import POLICIES, Api, Kind, NotThere, Object
 from rankmuster.adapters.kube.fields import moment
-from rankmuster.adapters.kube.gateways import objections as gateway_objections
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.kube.controller.conditions import Wanted, conditions
 from rankmuster.kube.controller.fleet import Fleet, Known
 from rankmuster.kube.controller.matching import PolicyView
-from rankmuster.kube.controller.policy_config import PolicyRefused, config_of, read_policy
+from rankmuster.kube.controller.policy_config import PolicyRefused, config_of, gateways_that_ignore_it, read_policy
 from rankmuster.kube.controller.settings import ControllerSettings
 from rankmuster.kube.controller.states import SKEW_SECONDS, States
 from rankmuster.model.fault import Progress
@@ -127,7 +126,10 @@ class Policies:
                 Wanted("Accepted", False, "Refused", policy.problem),
                 Wanted("Acting", False, "NotAccepted", "nothing is done for a policy that cannot be read"),
             ]
-        found = [self._accepted(policy), self._acting(policy), self._matched(policy, known)]
+        accepted, acting = self._accepted(policy), self._acting(policy)
+        if not accepted.status and acting.status:
+            acting = Wanted("Acting", False, "NotAccepted", "nothing is done for a policy that is not accepted")
+        found = [accepted, acting, self._matched(policy, known)]
         found.append(self._identity(known))
         found.append(self._seen(known))
         if spec.traffic.readiness_gate:
@@ -137,15 +139,12 @@ class Policies:
     def _accepted(self, policy: PolicyView) -> Wanted:
         try:
             if policy.spec is not None:
+                deaf = gateways_that_ignore_it(policy.spec)
+                if deaf:
+                    return Wanted("Accepted", False, "GatewayIgnoresIt", plain(deaf, 800))
                 config_of(policy.spec, self._settings, policy.name, {})
         except PolicyRefused as error:
             return Wanted("Accepted", False, "Refused", plain(error, 800))
-        if policy.spec is not None:
-            wrong = gateway_objections(
-                policy.spec.traffic.gateways, policy.spec.traffic.readiness_gate, policy.spec.traffic.pool_label
-            )
-            if wrong:
-                return Wanted("Accepted", False, "GatewayIgnoresIt", plain("; ".join(wrong), 800))
         return Wanted("Accepted", True, "Accepted")
 
     def _matched(self, policy: PolicyView, known: tuple[Known, ...]) -> Wanted:

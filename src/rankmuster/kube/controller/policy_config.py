@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from rankmuster.adapters.kube.gateways import objections as gateway_objections
 from rankmuster.incident.config import AdmitRetest, IncidentConfig, InstanceConfig, RecoveryRow, Slow
 from rankmuster.incident.config_objections import objections
 from rankmuster.incident.config_read import APPROVABLE
@@ -48,6 +49,9 @@ def config_of(
 ) -> IncidentConfig:
     """The engine's settings for one instance. `nodes`: host and pod names -> node names. Raises PolicyRefused."""
     allowed = () if settings.dry_run else tuple(one for one in spec.enable if one in settings.enable)
+    deaf = gateways_that_ignore_it(spec)
+    if allowed and deaf:
+        raise PolicyRefused(f"spec.traffic: requests would go on while the group is ended: {deaf}")
     config = IncidentConfig(
         folder=settings.folder / "incidents",
         enable=allowed,
@@ -78,6 +82,12 @@ def config_of(
     if wrong:
         raise PolicyRefused("; ".join(wrong[:MOST_SAID]))
     return config
+
+
+def gateways_that_ignore_it(spec: PolicySpec) -> str:
+    """Which of the named gateways would send requests all the same, and what to set; empty where none would."""
+    traffic = spec.traffic
+    return "; ".join(gateway_objections(traffic.gateways, traffic.readiness_gate, traffic.pool_label))
 
 
 def limits_of(spec: PolicySpec, limits: Limits) -> Limits:
