@@ -35,6 +35,8 @@ def with_container(line: str) -> str:
         (with_container("env: [{name: POD_NAME, value: fixed}]"), "POD_NAME"),
         (with_container("volumeMounts: [{name: x, mountPath: /rankmuster/evidence/}]"), "mounted already"),
         (with_container("volumeMounts: no"), "volumeMounts"),
+        (with_container("ports: [{containerPort: 9465}]"), "port 9465, which is the sidecar's"),
+        (with_container("ports: [{containerPort: 9464}]"), "--no-metrics"),
         (DEPLOYMENT.replace("name: llm, namespace", "namespace"), "metadata.name"),
         (DEPLOYMENT[: DEPLOYMENT.index("  template:")], "spec.template"),
         (DEPLOYMENT[: DEPLOYMENT.index("    spec:")], "no spec"),

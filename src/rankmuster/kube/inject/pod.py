@@ -51,6 +51,7 @@ def inject(
         return None
     notes: list[str] = []
     _refuse(template)
+    _refuse_ports(template, {SIDECAR_PORT, METRICS_PORT} if settings.metrics else {SIDECAR_PORT})
     spec["shareProcessNamespace"] = True
     _volumes(spec, settings, where)
     for container in chosen:
@@ -85,6 +86,26 @@ def _refuse(template: Template) -> None:
         for one in spec.get(field) or ():
             if isinstance(one, dict) and one.get("name") == SIDECAR:
                 raise NotInjectable(f"{where}: a container of its own is called {SIDECAR}: rename it")
+
+
+def _refuse_ports(template: Template, ours: set[int]) -> None:
+    """All containers of a pod share its ports: who comes first has one, and the controller shows its token there."""
+    held = [one for field in ("containers", "initContainers") for one in _objects(template.spec.get(field))]
+    for one in held:
+        if one.get("name") == SIDECAR:
+            continue
+        for port in _objects(one.get("ports")):
+            taken = port.get("containerPort")
+            if isinstance(taken, int) and taken in ours and port.get("protocol", "TCP") == "TCP":
+                way = ", or give --no-metrics" if taken == METRICS_PORT else ""
+                raise NotInjectable(
+                    f"{template.where}: container {one.get('name')} has port {taken}, which is the sidecar's: take "
+                    f"another one{way}"
+                )
+
+
+def _objects(there: Any) -> list[dict[str, Any]]:
+    return [one for one in there if isinstance(one, dict)] if isinstance(there, list) else []
 
 
 def _volumes(spec: dict[str, Any], settings: InjectSettings, where: str) -> None:
