@@ -217,6 +217,12 @@ def test_a_stop_is_handled_once(rig: Rig) -> None:
     assert rig.follower.poll() == ()
     rig.newest = replace(head, closed_at=NOW, outcome=Outcome.FAILED)
     assert rig.follower.poll() == ()  # it has lasted since before that was closed
+    # of a controller whose clock was an hour ahead, or while traffic was being given back
+    before = replace(head, closed_at=NOW + 3600.0, outcome=Outcome.RECOVERED, incarnation="uid-before")
+    rig.newest = before
+    assert len(rig.follower.poll()) == 1
+    rig.newest = replace(before, incarnation="uid-llm-0")
+    assert rig.follower.poll() == ()
     rig.newest = replace(head, closed_at=NOW - 40.0, outcome=Outcome.RECOVERED)
     assert len(rig.follower.poll()) == 1
 

@@ -14,7 +14,7 @@ from rankmuster.incident.seen import Seen
 from rankmuster.kube.controller.fleet import Fleet, Known
 from rankmuster.kube.controller.states import State, States
 from rankmuster.model.fault import Progress
-from rankmuster.model.incident import IncidentHead, OpenedBy, Opening
+from rankmuster.model.incident import IncidentHead, OpenedBy, Opening, Outcome
 from rankmuster.model.kube import ContainerView
 
 
@@ -67,7 +67,7 @@ class KubeFollower:
         stopped = state.view.state is Progress.STOPPED
         by = OpenedBy.STOPPED if stopped else OpenedBy.SLOW
         since = min(state.view.since - state.skew, state.at)
-        if handled(self._newest(known.name), since, by):
+        if self._handled(known, since, by):
             return None
         return self._opening(known, by, state.view.state, since, state.view.reason, state)
 
@@ -76,15 +76,27 @@ class KubeFollower:
         if last is None:
             return None
         at = min(last.ended_at if last.ended_at is not None else self._unix_now(), self._unix_now())
-        newest = self._newest(known.name)
-        if handled(newest, at, OpenedBy.ENDED):
+        if self._handled(known, at, OpenedBy.ENDED):
             return None
-        if newest is not None and newest.by is OpenedBy.ENDED and newest.incarnation == self._incarnation(known):
-            return None  # a start ends once: when it did its node's clock may not know
         how = f"signal {last.signal}" if last.signal else f"exit status {last.exit_code}"
         word = f" ({last.reason})" if last.reason else ""
         reason = f"its engine has ended by itself: container {last.name}, {how}{word}"
         return self._opening(known, OpenedBy.ENDED, Progress.STOPPED, at, reason, None)
+
+    def _handled(self, known: Known, since: float, by: OpenedBy) -> bool:
+        """Incarnations have exact names here, and tell more than clocks of nodes and of the controller before this one.
+
+        A start ends once. And what came after one that was rebuilt, and served, has stopped anew: also where that was
+        before its incident was closed.
+        """
+        newest, incarnation = self._newest(known.name), self._incarnation(known)
+        if newest is not None and newest.closed_at is not None and newest.incarnation and incarnation:
+            same = newest.incarnation == incarnation
+            if same and by is OpenedBy.ENDED and newest.by is OpenedBy.ENDED:
+                return True
+            if not same and newest.outcome in (Outcome.RECOVERED, Outcome.RESTORED):
+                return False
+        return handled(newest, since, by)
 
     @staticmethod
     def _incarnation(known: Known) -> str | None:
