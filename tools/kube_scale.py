@@ -10,6 +10,7 @@ whose memory is read from /proc. Evidence is asked for and not there: what is me
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -50,6 +51,10 @@ class Sidecars(ThreadingHTTPServer):
 
 class _Answer(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError):  # a caller that would not wait
+            super().handle()
 
     def do_GET(self) -> None:
         server: Any = self.server

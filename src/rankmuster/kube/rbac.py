@@ -20,7 +20,8 @@ APPLY = ("create", "patch")
 
 class Part(str, Enum):
     """One role each. OBSERVE: every installation. EXEC_EVIDENCE: where the settings have `exec_evidence`, which runs
-    commands in other people's pods. The others: what acts, by the name that enables it, each bound only where it may.
+    commands in other people's pods. INCIDENT_PROFILE: where policies have `incidentProfile`. The others: what acts, by
+    the name that enables it, each bound only where it may.
     """
 
     OBSERVE = "observe"
@@ -30,6 +31,7 @@ class Part(str, Enum):
     RETEST = "retest"
     ADMISSION = "admission"
     EXEC_EVIDENCE = "exec-evidence"
+    INCIDENT_PROFILE = "incident-profile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,11 @@ CLUSTER: dict[Part, tuple[Rule, ...]] = {
         _HOLD,
         Rule("", ("pods",), ("delete",), "a group is ended by deleting its pods, each bound to its UID"),
         Rule("batch", ("jobs",), ("delete",), "that of a JobSet, its Jobs"),
-        Rule("", ("configmaps",), APPLY, "variables of the next start alone"),
     ),
     Part.NODE: (_HOLD, Rule("", ("nodes",), ("patch",), "taint, label and cordon with our owner annotation")),
     Part.RETEST: (_HOLD,),
     Part.ADMISSION: (Rule("", ("nodes",), ("patch",), "the taint of what is not admitted"),),
+    Part.INCIDENT_PROFILE: (Rule("", ("configmaps",), APPLY, "variables of the next start alone"),),
     Part.EXEC_EVIDENCE: (
         Rule(
             "", ("pods/exec",), ("get", "create"), "evidence of pods without a sidecar; 1.35 asks for `create` as well"

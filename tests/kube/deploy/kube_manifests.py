@@ -15,7 +15,13 @@ import yaml
 ROOT = Path(__file__).parents[3]
 PLACE = ROOT / "deploy" / "kubernetes"
 OVERLAYS = ("observing", "acting-traffic-only", "acting", "acting-postgres", "drill")
-RENDERED = (*(f"overlays/{name}" for name in OVERLAYS), "definitions", "monitoring", "rbac/exec-evidence")
+RENDERED = (
+    *(f"overlays/{name}" for name in OVERLAYS),
+    "definitions",
+    "monitoring",
+    "rbac/exec-evidence",
+    "rbac/incident-profile",
+)
 MINORS = ("1.34", "1.35", "1.36", "1.37")
 """The last four that kubernetes-validate 1.37 has."""
 

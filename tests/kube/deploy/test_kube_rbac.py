@@ -58,7 +58,7 @@ def test_no_role_has_a_wildcard_or_reads_secrets(overlay: str) -> None:
 
 @needs_kubectl
 def test_what_acts_has_a_role_of_its_own() -> None:
-    assert _bound(rendered("overlays/acting")) == rules(set(PARTS) - {Part.EXEC_EVIDENCE})
+    assert _bound(rendered("overlays/acting")) == rules(set(PARTS) - {Part.EXEC_EVIDENCE, Part.INCIDENT_PROFILE})
     traffic = _bound(rendered("overlays/acting-traffic-only")) - rules([Part.OBSERVE])
     finalizer = (DOMAIN, "communicationpolicies", "patch")
     assert traffic == {("", "pods/status", "patch"), ("", "pods", "patch"), finalizer}
@@ -71,7 +71,7 @@ def test_jobs_are_created_in_our_own_namespace_alone() -> None:
 
 
 def test_every_name_that_enables_something_has_a_role() -> None:
-    assert {part.value for part in PARTS} == {"observe", "exec-evidence", *ROLES}
+    assert {part.value for part in PARTS} == {"observe", "exec-evidence", "incident-profile", *ROLES}
 
 
 def test_no_rule_says_what_another_of_its_part_says() -> None:

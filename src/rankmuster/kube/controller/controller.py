@@ -25,6 +25,7 @@ from rankmuster.adapters.kube.api import (
     KubeError,
     NotThere,
 )
+from rankmuster.adapters.kube.naming import incarnation_of
 from rankmuster.adapters.kube.nodes import node_view
 from rankmuster.adapters.kube.pods import pod_view
 from rankmuster.adapters.kube.workloads import KINDS, workload_view
@@ -42,6 +43,7 @@ from rankmuster.kube.controller.definitions import Definitions
 from rankmuster.kube.controller.fleet import Fleet, Known
 from rankmuster.kube.controller.follow import KubeFollower
 from rankmuster.kube.controller.gates import Gates
+from rankmuster.kube.controller.kept_out import kept_out
 from rankmuster.kube.controller.policies import Policies, policy_view
 from rankmuster.kube.controller.policy_config import config_of, evidence_folder
 from rankmuster.kube.controller.projector import Projector
@@ -167,7 +169,9 @@ class Controller:
             unix_now=outside.unix_now,
             newer=self._definitions.newer,
         )
-        self._gates = Gates(outside.api, settings, self._busy, self._held, clock=outside.clock, say=outside.say)
+        self._gates = Gates(
+            outside.api, settings, self._busy, self._held, self._kept_out, clock=outside.clock, say=outside.say
+        )
         self._runners = Runners(self.fleet, self._runner, self._orphan_runner)
         self._notices = Notices(settings.hooks, outside.clock, outside.say)
         self._current: dict[str, str] = {}
@@ -504,6 +508,10 @@ class Controller:
     def uploaded(self, incident: str) -> None:
         """A copy of its evidence is elsewhere: its resource says so soon."""
         self.projector.changed(incident)
+
+    def _kept_out(self, known: Known) -> str | None:
+        container = known.policy.spec.container if known.policy.spec is not None else None
+        return kept_out(self._outside.journal, known.name, incarnation_of(known.view, container))
 
     def _held(self) -> frozenset[str]:
         """UIDs of pods that stand in for those of open incidents."""

@@ -20,6 +20,8 @@ MOST_A_TURN = 50
 """Pods of one turn: a fleet that is installed anew is opened within minutes, and the API server has others to serve."""
 
 
+MOST_TOLD = 1_000
+
 AGAIN_SECONDS = 2.0
 """After an attempt that failed, or met a pod that had changed."""
 
@@ -29,7 +31,8 @@ TOLD_SECONDS = 30.0
 
 class Gates:
     """`busy()`: instances with an open incident. `held()`: UIDs of pods that stand in for one of them under another
-    name: their gate is the incident's, too."""
+    name: their gate is the incident's, too. `kept_out(instance)`: why its new pods get no traffic, None where they may.
+    """
 
     def __init__(
         self,
@@ -37,12 +40,13 @@ class Gates:
         settings: ControllerSettings,
         busy: Callable[[], frozenset[str]],
         held: Callable[[], frozenset[str]],
+        kept_out: Callable[[Known], str | None],
         *,
         clock: Clock,
         say: Callable[[str], None],
     ) -> None:
         self._api, self._settings, self._clock, self._say = api, settings, clock, say
-        self._busy, self._held = busy, held
+        self._busy, self._held, self._kept_out = busy, held, kept_out
         self._done: dict[str, float] = {}
         self._told: set[str] = set()
 
@@ -60,18 +64,34 @@ class Gates:
         ]
         for one, pod in waiting[:MOST_A_TURN]:
             self._done[pod.uid] = self._clock() + AGAIN_SECONDS
+            incident = self._kept_out(one)
+            if incident is not None:
+                self._done[pod.uid] = self._clock() + TOLD_SECONDS
+                self._tell(
+                    f"{pod.uid}",
+                    f"the gate of pod {pod.namespace}/{pod.name} stays closed: incident {incident} "
+                    "started it and did not see it serve; `rankmuster incident resume`, or a new rollout",
+                )
+                continue
             try:
                 opened += open_gate(self._api, pod, Deadline.after(CALL_SECONDS, self._clock))
                 self._done[pod.uid] = self._clock() + TOLD_SECONDS
             except (NotThere, Conflict):
                 continue  # it is gone, or has changed: the watch tells
             except KubeError as error:
-                if one.policy.name not in self._told:
-                    self._told.add(one.policy.name)
-                    self._say(f"the readiness gate of pod {pod.namespace}/{pod.name} could not be opened: {error}")
+                self._tell(
+                    one.policy.name,
+                    f"the readiness gate of pod {pod.namespace}/{pod.name} could not be opened: {error}",
+                )
         now = self._clock()
         self._done = {uid: until for uid, until in self._done.items() if until > now}
         return opened
+
+    def _tell(self, of: str, said: str) -> None:
+        """Once."""
+        if of not in self._told and len(self._told) < MOST_TOLD:
+            self._told.add(of)
+            self._say(said)
 
     def _ours(self, one: Known) -> bool:
         spec = one.policy.spec
