@@ -88,6 +88,11 @@ class Context:
         """Unix seconds of a stamp, where it can be anchored."""
         return self.clock.unix(stamp)
 
+    def host_of(self, source: str) -> str | None:
+        """The host of which a file is, as the bundle's manifest says; None where it does not."""
+        manifests = self.evidence.of(ManifestFacts)
+        return next((facts.hosts[source] for facts in manifests if source in facts.hosts), None)
+
     def stack_dumps(self) -> list[float]:
         """Unix seconds at which a dump with stacks was begun, by logs or by who asked for it: it slows the job."""
         logged = [

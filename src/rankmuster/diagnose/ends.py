@@ -171,7 +171,7 @@ def _victim(context: Context, death: WorkerDeath | SignalDeath) -> int | None:
     if number is not None and (not context.world or number in context.world):
         return number
     pid = death.pid if isinstance(death, WorkerDeath) else death.victim_pid
-    found = context.roster.of_process(None, pid)
+    found = context.roster.of_process(death.origin.host or context.host_of(death.origin.source), pid)
     if found is None and isinstance(death, SignalDeath) and death.victim_pid is None and death.victim_rank is None:
         found = death.origin.rank
     return found

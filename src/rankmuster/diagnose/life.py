@@ -28,9 +28,8 @@ def of_rank(context: Context, rank: int) -> Life:
     for span in context.evidence.of(LogSpan):
         if span.rank == rank:
             times.append(context.time(span.last))
-    pid = context.job.rank(rank).pid
     for log in context.evidence.of(NcclLogFile):
-        if pid is not None and len(log.writers) == 1 and log.writers[0][1] == pid:
+        if len(log.writers) == 1 and context.roster.of_process(*log.writers[0]) == rank:
             times.append(context.time(log.last))
     known = [time for time in times if time is not None]
     trouble = any(line.origin.rank == rank for line in context.timeouts) or any(

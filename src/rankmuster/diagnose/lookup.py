@@ -137,8 +137,13 @@ def build(evidence: Evidence, dumps: Iterable[FlightDump], facts: InstanceFacts 
     for number in range(world or 0) if world is not None and world <= 65536 else ():
         draft(number)
 
+    local = facts is not None and facts.gpus_of_nodes
+    numbers = {} if not local else {rank: d.gpu for rank, d in drafts.items()}
     _from_inits(inits, world, drafts, aliases)
     _from_ras(polls, world, drafts)
+    if local:  # NCCL in a pod counts the pod's GPUs
+        for d in drafts.values():
+            d.gpu = numbers.get(d.rank)
     _from_supervisor_names(drafts, aliases)
     _from_dumps(dump_hosts, drafts)
     by_pid: dict[int, list[int]] = defaultdict(list)
@@ -200,7 +205,7 @@ def _aliases(evidence: Evidence, facts: InstanceFacts | None, polls: list[RasPol
                 votes[line.origin.host][address] += 1
     for init in evidence.of(NcclInit):
         found = address_of_pid.get(init.origin.pid or -1, set())
-        if init.origin.host is not None and len(found) == 1:
+        if init.origin.host is not None and len(found) == 1 and init.origin.host not in found:
             votes[init.origin.host].update(found)
     # One host name for two addresses is a container or namespace detail: it names neither.
     return {name: next(iter(seen)) for name, seen in votes.items() if len(seen) == 1}
@@ -217,11 +222,17 @@ def _from_launchers(evidence: Evidence, facts: InstanceFacts | None, drafts: dic
 
 def _from_inits(inits: list[NcclInit], world: int | None, drafts: dict[int, Draft], aliases: dict[str, str]) -> None:
     """NCCL's ranks are communicator-local: only a communicator as large as the world numbers ranks globally."""
-    known = {d.pid: d for d in drafts.values() if d.pid is not None}
+    known: dict[int, list[Draft]] = defaultdict(list)
+    for d in drafts.values():
+        if d.pid is not None:
+            known[d.pid].append(d)
+    writers = {line.origin.host for line in inits}
+    told = {d.host for d in drafts.values()}
     for line in inits:
         pid, host = line.origin.pid, line.origin.host
-        found = known.get(pid) if pid is not None else None
-        if found is None and line.nranks == world:
+        near = [d for d in known.get(pid if pid is not None else -1, ()) if _may_be(d, host, aliases, writers, told)]
+        found = near[0] if len(near) == 1 else None
+        if found is None and line.nranks == world and len(near) < 2:
             found = drafts.setdefault(line.rank, Draft(line.rank))
             if found.pid is not None and found.pid != pid:
                 continue
@@ -234,6 +245,18 @@ def _from_inits(inits: list[NcclInit], world: int | None, drafts: dict[int, Draf
         if found.gpu is None:
             found.gpu = line.nvml_dev if line.nvml_dev is not None else line.cuda_dev
         found.bus_id = found.bus_id or bus_id_of(line.bus_id)
+
+
+def _may_be(
+    draft: Draft, host: str | None, aliases: Mapping[str, str], writers: set[str | None], told: set[str | None]
+) -> bool:
+    """Whether a line of `host` can be of this rank, whose pid it has: each pod counts its processes from 1.
+
+    NCCL writes one name for a host, and the supervisor too: where one of them knows both names, they are two hosts.
+    """
+    if host is None or draft.host is None or aliases.get(host, host) == aliases.get(draft.host, draft.host):
+        return True
+    return not (draft.host in writers or host in told)
 
 
 def _from_ras(polls: list[RasPoll], world: int | None, drafts: dict[int, Draft]) -> None:

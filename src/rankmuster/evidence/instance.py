@@ -68,6 +68,7 @@ def read(blob: Blob) -> Reading:
         last_look=fields.time("last_look"),
         processes=processes,
         environment=_environment(document, complaints),
+        gpus_of_nodes=document.get("gpu_numbers") == "node",
     )
     problems = [Problem(ProblemKind.CORRUPT, blob.path, text) for text in (*fields.complaints, *complaints)]
     if parsed.damage:

@@ -37,7 +37,8 @@ class ProcessFacts:
 
 @dataclass(frozen=True, slots=True)
 class InstanceFacts:
-    """`instance.json`. Times are unix seconds."""
+    """`instance.json`. Times are unix seconds. `gpus_of_nodes`: GPUs are numbered as their nodes do, and
+    not as NCCL in a pod does."""
 
     source: str
     instance: str | None
@@ -48,6 +49,7 @@ class InstanceFacts:
     last_look: float | None
     processes: tuple[ProcessFacts, ...]
     environment: Mapping[str, str]
+    gpus_of_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

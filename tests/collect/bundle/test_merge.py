@@ -277,7 +277,10 @@ def test_parts_of_an_instance_that_each_know_only_their_own_start_are_of_one_ins
 
 
 def test_a_pod_and_its_node_are_one_and_the_node_knows_the_gpus(tmp_path: Path) -> None:
-    bundles = []
+    bundles = [node(tmp_path, "lost", 1, process={"pid": 18, "host": "llm-0", "gpu": 1, "exit_code": -9})]
+    document = json.loads((bundles[0] / "manifest.json").read_text()) | {"wishes": {"part": "pod"}}
+    (bundles[0] / "manifest.json").chmod(0o600)
+    (bundles[0] / "manifest.json").write_bytes(manifest.sealed_bytes(document))
     for part, gpu, state, host_pid in (("pod", 0, "S", None), ("node", 5, "R", 4711)):
         process = {"pid": 17, "host": "llm-0", "gpu": gpu, "state": state, "host_pid": host_pid}
         bundle = node(tmp_path, part, 0, process=process)
@@ -289,6 +292,7 @@ def test_a_pod_and_its_node_are_one_and_the_node_knows_the_gpus(tmp_path: Path) 
         bundles.append(bundle)
     for order in (bundles, bundles[::-1]):
         facts = read(merge(order, tmp_path / f"m{order[0].name}").sealed.path)[1]
-        (process,) = facts["processes"]
+        process, lost = facts["processes"]
         assert (process["pid"], process["host"], process["gpu"], process["host_pid"]) == (17, "llm-0", 5, 4711)
+        assert ("gpu" in lost, facts["gpu_numbers"]) == (False, "node")  # its pod's GPU 1 is another one of the node
         assert "contradictions" not in facts

@@ -101,6 +101,8 @@ def instance(nodes: Sequence[Node]) -> dict[str, Any]:
     if starts:
         combined["started_at"] = min(starts)
     combined["processes"] = _processes(ordered, contradictions)
+    if any(_part(node) == "node" for node in nodes):
+        combined["gpu_numbers"] = "node"
     combined["environment"], by_node = _environment(ordered, contradictions)
     if by_node:
         combined["environment_by_node"] = by_node
@@ -136,6 +138,9 @@ def _processes(nodes: Sequence[Node], contradictions: list[str]) -> list[dict[st
                         f"rank {process['rank']}: {key} was {_short(earlier)}, and is {_short(value)} on {node.label}"
                     )
                 known[key] = value
+    if any(_part(node) == "node" for node in nodes):  # a pod's number would be taken for another GPU of the node
+        for rank in by_rank.keys() - by_node:
+            by_rank[rank].pop("gpu", None)
     return [by_rank[rank] for rank in sorted(by_rank)]
 
 

@@ -50,7 +50,9 @@ def explain(context: Context, ranks: tuple[int, ...]) -> list[Finding]:
 def _in_the_kernel(context: Context, rank: int) -> list[Finding]:
     """What the kernel says of the main thread, where no better stack was taken."""
     for task in context.evidence.of(KernelTask):
-        owner = task.rank if task.rank is not None else context.roster.of_process(None, task.pid)
+        owner = (
+            task.rank if task.rank is not None else context.roster.of_process(context.host_of(task.source), task.pid)
+        )
         if owner != rank or not task.main:
             continue
         where = " < ".join(task.frames[:SHOWN]) or task.wait_channel
@@ -77,4 +79,4 @@ def _enqueued(stack: ThreadStack) -> str:
 def _owner(context: Context, stack: ThreadStack) -> int | None:
     if stack.origin.rank is not None:
         return stack.origin.rank
-    return context.roster.of_process(None, stack.origin.pid)
+    return context.roster.of_process(stack.origin.host or context.host_of(stack.origin.source), stack.origin.pid)

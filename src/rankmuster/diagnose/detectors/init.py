@@ -121,9 +121,8 @@ def _one_log(context: Context) -> bool:
 
 
 def _logs_cover(context: Context, ranks: tuple[int, ...]) -> bool:
-    pids = {context.job.rank(rank).pid for rank in ranks} - {None}
-    writers = {pid for log in context.evidence.of(NcclLogFile) for _, pid in log.writers}
-    return bool(pids & writers)
+    logs = context.evidence.of(NcclLogFile)
+    return any(context.roster.of_process(*writer) in ranks for log in logs for writer in log.writers)
 
 
 def _bootstrap(context: Context) -> dict[tuple[str | None, int | None], tuple[str, str | None]]:

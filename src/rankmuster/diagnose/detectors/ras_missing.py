@@ -15,6 +15,7 @@ from rankmuster.diagnose.detectors import two_sides
 from rankmuster.diagnose.engine_state import Moves
 from rankmuster.diagnose.finding import Finding, accuse, counted, verb
 from rankmuster.diagnose.ras_view import Absence, absences
+from rankmuster.diagnose.spin import Doing, picture
 from rankmuster.model.fault import Confidence, Scope, Subkind
 from rankmuster.model.plane import Plane
 from rankmuster.model.ranks_text import ranks_text
@@ -135,7 +136,7 @@ def _silent(context: Context, first: Absence, looks: list[Absence], everything: 
     elsewhere = {context.job.rank(rank).host for rank in context.world if rank not in missing}
     whole_hosts = bool(hosts) and None not in hosts and not hosts & elsewhere and bool(elsewhere - {None})
     evidence = tuple(look.source for look in looks[:3])
-    if whole_hosts:
+    if whole_hosts and not _watched(context, silent, missing, first):
         return _host_silent(context, statement, missing, alive_after, evidence, first)
     if not silent:
         statement += (
@@ -168,6 +169,21 @@ def _silent(context: Context, first: Absence, looks: list[Absence], everything: 
             decisive=False,
         ),
         would_decide="the state of the process (stopped? in D state?) and its stack",
+    )
+
+
+def _watched(context: Context, silent: tuple[int, ...], missing: tuple[int, ...], first: Absence) -> bool:
+    """Whether somebody else saw all of them on their hosts afterwards, on GPUs that wait for nobody: neither the hosts
+    are lost, nor the path to them. A pod that holds one rank is a host to NCCL."""
+    if first.time is None or silent != missing:
+        return False
+    seen = picture(context).states
+    return all(
+        rank in seen
+        and seen[rank].doing is Doing.IDLE
+        and (seen[rank].until or 0.0) > first.time
+        and any(context.tracks[rank].pids)
+        for rank in missing
     )
 
 
