@@ -47,7 +47,7 @@ def rebuilt_once(stand: Stand, before: set[str], suspect: str) -> None:
     assert len(stand.incidents()) == 1
     found = closed(stand)
     assert found["status"]["outcome"] == "recovered"
-    assert found["status"]["class"] == "process_or_device_lost"
+    assert found["status"]["class"] == "process_or_device_lost", found["status"]["class"]
     assert found["status"]["suspects"] == [suspect]
     leader = stand.pods()["llm-0"]
     status, answer = stand.ask(f"{leader['status']['podIP']}:8000", "/v1/completions", b"{}")

@@ -81,7 +81,7 @@ def run(kind: str, number: int) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return {"kind": kind, "number": number, "failed": f"it was not over within {SECONDS:.0f} s"}
     if ran.returncode != 0:
-        return {"kind": kind, "number": number, "failed": ran.stderr[-6000:]}
+        return {"kind": kind, "number": number, "failed": f"{ran.stderr[-2000:]}\n{ran.stdout[-8000:]}"}
     found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
     return found
 
@@ -93,7 +93,7 @@ def runs(kind: str, most: int, at_once: int) -> list[dict[str, Any]]:
         for first in range(1, most + 1, at_once):
             some = list(pool.map(lambda number: run(kind, number), range(first, min(first + at_once, most + 1))))
             for one in some:
-                told = one.get("failed") or one["point"] or "the incident was over before"
+                told = one.get("failed", "")[:300] or one["point"] or "the incident was over before"
                 print(f"{kind} {one['number']}: {told} ({one.get('seconds', '-')} s)", flush=True)
             found += [one for one in some if one.get("failed") or one["point"] is not None]
             if any("failed" not in one and one["point"] is None for one in some):
