@@ -81,6 +81,8 @@ def test_what_is_missing_is_told_and_nothing_ends(tmp_path: Path) -> None:
         assert talk(address, "POST", "/v1/collect", b"{")[0] == 400
         code, _, body = talk(address, "POST", "/v1/collect", wish())
         assert (code, b"own-uid" in body) == (422, True)
+        both = wish(pods=[{"namespace": "a", "name": "a", "uid": uid} for uid in ("own-uid", "another")])
+        assert talk(address, "POST", "/v1/collect", both, headers={"X-Rankmuster-Pod-Uid": "another"})[0] == 422
         assert talk(address, "PUT", "/v1/bundles/x.tar.zst", b"x")[0] == 404
         (tmp_path / "token").unlink()
         assert talk(address, "GET", "/v1/state")[0] == 503

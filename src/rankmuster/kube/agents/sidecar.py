@@ -123,9 +123,9 @@ class Sidecar:
         return None
 
     def _state(self, asked: Asked) -> Answer:
-        own, meant = self._settings.pod_uid, asked.headers.get(wire.POD_UID.lower(), "")
-        if own and meant and own != meant:  # a stop of ours would be taken for one of theirs
-            return trouble(422, f"this is pod {own}, and {meant} was meant: is its address another's?")
+        wrong = self._anothers(asked)
+        if wrong is not None:
+            return wrong
         try:
             snapshot = read_state(self._watching.state)
         except (NoState, StateRefused) as error:
@@ -135,11 +135,22 @@ class Sidecar:
             return trouble(503, now.words)
         return Answer(200, encode(snapshot))
 
+    def _anothers(self, asked: Asked) -> Answer | None:
+        """Who asks for another pod, which had this address, would take what we say for its. A pod of the same instance
+        is another one, too: our ranks would be there twice, and its not at all."""
+        own, meant = self._settings.pod_uid, asked.headers.get(wire.POD_UID.lower(), "")
+        if not own or not meant or own == meant:
+            return None
+        return trouble(422, f"this is pod {own}, and {meant} was meant: is its address another's?")
+
     def _collect(self, asked: Asked) -> Answer:
         try:
             wish = wire.read_wish(asked.whole())
         except wire.WishRefused as refused:
             return trouble(400, str(refused))
+        wrong = self._anothers(asked)
+        if wrong is not None:
+            return wrong
         own = self._settings.pod_uid
         if own and wish.pods and own not in {pod.uid for pod in wish.pods}:
             return trouble(422, f"this is pod {own}, and it is not among those wished: is its address another's?")
