@@ -3,6 +3,7 @@ happened is said."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from kube_admission_world import STARTUP, Object, World, alone_payload, condition, old_world, said
 
 from kube_sim.kubelet import Times
+from rankmuster.report.admission_json import digest
 
 GPU = "nvidia.com/gpu"
 
@@ -30,6 +32,16 @@ def flipped(node: str) -> Times:
     log = good(node).log
     place = log.index("RESULT-----") + 400
     return replace(good(node), log=log[:place] + ("A" if log[place] != "A" else "B") + log[place + 1 :])
+
+
+def undecided(node: str) -> Times:
+    """Its record is whole and says that it was an error, though no check does."""
+    payload = alone_payload(node)
+    document = json.loads(payload.parts["record"])
+    document |= {"decision": "error", "reasons": ["the clock was set back"]}
+    document["hash"] = digest(document)
+    parts = {**payload.parts, "record": json.dumps(document).encode()}
+    return said(replace(payload, decision="error", parts=parts))
 
 
 ODD: dict[str, tuple[Callable[[str], Times], str, str]] = {
@@ -74,6 +86,7 @@ ODD: dict[str, tuple[Callable[[str], Times], str, str]] = {
         "NotBelieved",
         "not as it was written",
     ),
+    "the record says error": (undecided, "Undecided", "the clock was set back"),
     "it has no fingerprint": (
         lambda node: said(replace(alone_payload(node), parts={"record": alone_payload(node).parts["record"]})),
         "NotBelieved",

@@ -9,6 +9,7 @@ had brought: the pods may be gone by then.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -39,6 +40,10 @@ from rankmuster.model.kube import AGENT_PORT, SIDECAR, SIDECAR_PORT, PodView
 
 LEFT_SECONDS = 1.5
 """Kept for asking a node's agent for what a pod has left, where the pod's own sidecar has not answered by then."""
+
+RECENT_SECONDS = 900.0
+"""Before now, in which a pod that runs must have left its bundle: a stop is told within seconds, and nodes' clocks
+differ by less. Of a pod that has ended the newest counts, however old."""
 
 ANSWER_SECONDS = 1.0
 """Between a collection's own deadline and its answer: closing a bundle, and finding somebody to send it."""
@@ -87,12 +92,13 @@ class PodEvidence:
         sidecar_port: int = SIDECAR_PORT,
         agent_port: int = AGENT_PORT,
         collected: Callable[[Path], object] | None = None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
         self._calls, self._pods, self._api = calls, pods, api
         self._agents, self._container = agents, container
         self._sidecar_port, self._agent_port = sidecar_port, agent_port
-        self._collected = collected
+        self._collected, self._wall = collected, wall
 
     def collect(
         self,
@@ -213,6 +219,8 @@ class PodEvidence:
         if output.exists():
             return _Got((output,))
         begun = max((one.started_at or 0.0 for one in engines(pod) if one.running), default=0.0)
+        if begun:  # it runs: what was left at an earlier alarm shows another culprit
+            begun = max(begun, self._wall() - RECENT_SECONDS)
         try:
             found = [one for one in self._calls.left(peer, pod.uid, around.whole) if not one.at or one.at >= begun]
             if not found:

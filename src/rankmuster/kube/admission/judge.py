@@ -79,6 +79,11 @@ def judged(payload: Payload, node: str, profile: Profile, past: Past, *, known_n
         kept += _explained(complete, compared, fingerprint)
     kept += profile_checks(compared.judgements, compared.against)
     decided = decide(kept, compared.judgements, compared.kinship, compared.why)
+    if document["decision"] == Decision.ERROR.value and decided.decision in (Decision.PASS, Decision.PROVISIONAL):
+        # whatever went wrong there and left no check: what was not decided is no pass here
+        reasons = document.get("reasons")
+        first = plain(reasons[0], 400) if isinstance(reasons, list) and reasons else "the record does not say why"
+        decided = Decided(Decision.ERROR, (f"the Job decided nothing: {first}",))
     alone = compared.of_one_node(own)
     if alone and decided.decision is Decision.PASS:
         decided = replace(decided, reasons=(*decided.reasons, alone))
