@@ -15,6 +15,7 @@ from incident_world import (
     Faulty,
     Memory,
     World,
+    WorldRetest,
     WorldTraffic,
     answers,
     at_first,
@@ -38,6 +39,7 @@ from rankmuster.model.incident import (
     NodeLook,
     OpenedBy,
     Outcome,
+    RetestEnding,
     Step,
     TrafficLook,
     TrafficState,
@@ -413,6 +415,16 @@ def test_a_retest_that_hangs_is_a_failed_one(tmp_path: Path, release: threading.
     assert ran.incident.closed is Outcome.RECOVERED, ran.notes()
     assert rig.world.state["fences"]["n2"]["incident"] == ran.incident.id
     assert "quarantined" in ran.notes()
+
+
+@pytest.mark.parametrize("ending", [RetestEnding.PROVISIONAL, RetestEnding.ERROR])
+def test_a_node_that_neither_passed_nor_failed_has_had_its_test(tmp_path: Path, ending: RetestEnding) -> None:
+    rig = Rig(tmp_path, World(Memory(), elsewhere=True, found=GPU_LOST))
+
+    rig.run(rig.world.tools(retest=WorldRetest(rig.world.store, {"n2": ending})))
+
+    assert rig.world.state["order"].count("retest:n2") == 1
+    assert rig.world.state["lifted"] == []
 
 
 @pytest.mark.parametrize("value", [None, (), ("pass",), "n2 passed"])

@@ -25,9 +25,10 @@ INSIDE = ("LeaderWorkerSet", "Pod", "DisaggregatedSet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadView:
-    """`uid`: empty of one that is not there. `replicas`: groups of a LeaderWorkerSet, pods of a StatefulSet or Deployment; 1 of a JobSet. `size`: pods of one
-    replica. `first`: the first ordinal of a StatefulSet. `jobs`: a JobSet's replicated jobs, in order. `ended`: why its
-    controller makes no pods any more; empty where it does. `restart_policy`: a LeaderWorkerSet's."""
+    """`uid`: empty of one that is not there. `replicas`: groups of a LeaderWorkerSet, pods of a StatefulSet or
+    Deployment; 1 of a JobSet. `size`: pods of one replica. `first`: the first ordinal of a StatefulSet. `jobs`: a
+    JobSet's replicated jobs, in order. `ended`: why its controller makes no pods any more; empty where it does.
+    `restart_policy`: a LeaderWorkerSet's."""
 
     kind: WorkloadKind
     namespace: str
