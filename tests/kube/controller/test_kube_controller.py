@@ -124,6 +124,21 @@ def test_what_only_observes_says_so_and_changes_nothing(made: Rig) -> None:
     }
 
 
+def test_a_dry_run_writes_nothing_and_says_what_would_be_done(made: Rig) -> None:
+    made.store.create(group())
+    wanted = {"enable": ["traffic", "group"], "undecided": "rebuild", "traffic": {"readinessGate": True}}
+    made.store.create(policy(**wanted, deadlines=SHORT))
+    with made.controller(dry_run=True, admits=True):
+        made.until(lambda: len(made.pods()) == 2)
+        made.sidecars.stop(*(one["metadata"]["uid"] for one in made.pods().values()))
+        made.until(lambda: any("observed" in one for one in made.said))
+    assert any("would: DELETE" in one for one in made.said)
+    assert any("would: PATCH" in one for one in made.said)
+    recorder = made.server.recorder
+    used = recorder.rights(agent="rankmuster") | recorder.rights(agent="kopf")
+    assert {verb for _, _, verb in used} <= {"get", "list", "watch"}
+
+
 def test_people_approve_in_the_resource_and_a_deleted_policy_lets_go(made: Rig) -> None:
     made.store.create(group())
     wanted = {"enable": ["traffic", "group"], "traffic": {"readinessGate": True}, "deadlines": SHORT}

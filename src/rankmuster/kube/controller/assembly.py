@@ -66,7 +66,7 @@ def assemble(
         return parts.making.tools(known)
 
     admission: AdmissionWork | None = None
-    if history is not None:
+    if history is not None and not settings.dry_run:  # what it would do stands in its objects, which are written
         admission = _admission(settings, api, history, parts, namespace, say, events)
     outside = Outside(
         api=api,

@@ -54,6 +54,7 @@ from rankmuster.kube.controller.watching import Told
 from rankmuster.kube.controller.work_queue import WorkQueue
 from rankmuster.model.incident import Event, EventKind, IncidentHead, Step
 from rankmuster.model.kube import SIDECAR, NodeView, WorkloadKind
+from rankmuster.report.inert import plain
 from rankmuster.store.errors import HistoryError
 
 TURN_SECONDS = 0.25
@@ -249,10 +250,11 @@ class Controller:
         """Until `stop` is set. What raises here ends the process: it would do nothing silently."""
         works: tuple[tuple[str, Callable[[], object]], ...] = (
             ("housekeeping", self._housekeeping),
-            ("resources", lambda: self.projector.turn(TURN_SECONDS)),
             ("policies", self._policy_turn),
             ("lists", self._lists),
         )
+        if not self._settings.dry_run:
+            works += (("resources", lambda: self.projector.turn(TURN_SECONDS)),)
         if self._outside.admission is not None:
             works += (("admission", self._admission_turn),)
         threads = [threading.Thread(target=self._again_and_again, args=one, name=one[0], daemon=True) for one in works]
@@ -451,6 +453,9 @@ class Controller:
             known = self.fleet.governed(name)
             if known is not None:
                 self._policy_queue.add(known.policy.key)
+            if self._settings.dry_run:
+                for line in would_lines(event):
+                    self._say(f"{name}: would: {line}")
             if event.kind is EventKind.CLOSED:
                 self._forget_profile(tools)
             notice(event)
@@ -550,6 +555,12 @@ class Controller:
             "resources": self.projector.depth,
             "resources_deepest": self.projector.deepest,
         }
+
+
+def would_lines(event: Event) -> tuple[str, ...]:
+    """What an action that only observes would have sent, line by line."""
+    would = event.data.get("would") if event.kind is EventKind.RESULT else None
+    return tuple(plain(one, 500) for one in would) if isinstance(would, (list, tuple)) else ()
 
 
 def _keep(found: list[Any], view: Callable[[Any], Any], raw: Any) -> None:
