@@ -16,10 +16,11 @@ from rankmuster.incident.actuators import Retest
 from rankmuster.incident.journal import Journal
 from rankmuster.incident.tools import Tools
 from rankmuster.kube.controller.actuators import Making
-from rankmuster.kube.controller.controller import Controller, Outside
+from rankmuster.kube.controller.controller import Controller
 from rankmuster.kube.controller.copies import Copies
 from rankmuster.kube.controller.fingerprints import Fingerprints
 from rankmuster.kube.controller.fleet import Fleet, Known
+from rankmuster.kube.controller.outside import Outside
 from rankmuster.kube.controller.settings import ControllerSettings
 from rankmuster.kube.controller.states import Asks
 
