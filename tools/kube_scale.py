@@ -322,7 +322,13 @@ class Controller:
 
     def end(self) -> None:
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        begun = time.monotonic()
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        print(f"the controller ended after {time.monotonic() - begun:.0f} s", flush=True)
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rankmuster.adapters.kube.api import Kind
+from rankmuster.collect.deadline import Deadline
 from rankmuster.incident.serve import Served, Service, newest_of
 from rankmuster.kube.controller.definitions import Definitions
 from rankmuster.kube.controller.feeding import Feeding
@@ -34,6 +35,9 @@ TURN_SECONDS = 0.25
 
 DEFINITION_SECONDS = 30.0
 """Between two looks at the definitions of our resources: somebody may apply those of a newer version at any time."""
+
+END_SECONDS = 3.0
+"""For all threads together: what they were about is taken up by the next leader."""
 
 LIST_AGAIN_SECONDS = 5.0
 """After a list that could not be read."""
@@ -134,8 +138,9 @@ class Controller:
         finally:
             self._stop.set()
             self.states.close()
+            end = Deadline.after(END_SECONDS)
             for thread in threads:
-                thread.join(2.0)
+                thread.join(end.remaining())
 
     def _again_and_again(self, name: str, work: Callable[[], object]) -> None:
         while not self._stop.is_set():
