@@ -83,6 +83,9 @@ def test_a_stopped_group_is_rebuilt_once_behind_a_closed_gate(made: Rig) -> None
         made.until(lambda: made.ready(2))
         assert incident["status"]["outcome"] == "recovered", incident["status"]
         assert order.events == ["closed", "deleted"]
+        told = {(one["reason"], one["involvedObject"]["name"]) for one in made.store.list("events", "prod")}
+        assert {("GroupEnded", "llm"), ("GroupEnded", "llm-0")} <= told
+        assert any(name == "llm-0-1" for reason, name in told if reason.startswith("Traffic"))
         assert order.deleted == order.uids
         assert made.condition(incident, "Recovered") == ("True", "Recovered")
         assert incident["spec"]["instance"] == "prod.llm.0"

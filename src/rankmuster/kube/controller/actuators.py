@@ -78,6 +78,7 @@ class Making:
             elsewhere="node" in enabled and spec.nodes.effect in KEEPS_AWAY,
             container=spec.container,
             profile=self._profile(known, config) if spec.incident_profile else None,
+            events=self.events,
             objection=still.of(known, "group"),
         )
         retest = self.retest

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from rankmuster.adapters.kube.api import Api, KubeError
+from rankmuster.adapters.kube.events import Events, Touched
 from rankmuster.adapters.kube.find import Find, stands_in
 from rankmuster.adapters.kube.groups.deleting import Target, delete_all
 from rankmuster.adapters.kube.groups.look import group_look, left_over
@@ -21,6 +22,7 @@ from rankmuster.adapters.kube.groups.waiting import LAST_LOOK, Waiter, polls
 from rankmuster.adapters.kube.may_act import Objection, nobody_objects
 from rankmuster.adapters.kube.naming import anchor_uid, incarnation_of
 from rankmuster.adapters.kube.pods import ended, engines
+from rankmuster.adapters.kube.workloads import KINDS
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.incident import Answer, Ending, GroupLook, GroupState, StartWish
 from rankmuster.model.kube import InstanceView, PodView
@@ -33,7 +35,8 @@ MOST_LINES = 40
 class PodGroup:
     """`find`: reads the instance anew. `elsewhere`: whether a taint of the policy keeps new pods off fenced nodes.
     `container`: the engine's. `profile`: where variables for one start may be put; None: nowhere. `pause`: of seconds.
-    `objection`: asked before anything is deleted, gives the answer where that is not to be."""
+    `objection`: asked before anything is deleted, gives the answer where that is not to be. `events`: told on all that
+    is deleted, and on what makes it anew."""
 
     def __init__(
         self,
@@ -46,12 +49,13 @@ class PodGroup:
         profile: StartProfile | None = None,
         pause: Callable[[float], None] = time.sleep,
         objection: Objection = nobody_objects,
+        events: Events | None = None,
     ) -> None:
         self.name = name
         self.elsewhere = elsewhere
         self._api, self._find = api, find
         self._container, self._profile, self._pause = container, profile, pause
-        self._objection = objection
+        self._objection, self._events = objection, events
         self._last: InstanceView | None = None
 
     # -- of each kind --------------------------------------------------------------------------------------------------
@@ -194,6 +198,8 @@ class PodGroup:
         except KubeError as error:
             return _unseen(error)
         done = delete_all(self._api, stages, deadline)
+        if done.asked:
+            self._tell(view, [target for stage in stages for target in stage], operation)
         if done.problems:
             ending = Ending.TIMED_OUT if done.late else Ending.FAILED
             note = (
@@ -204,6 +210,16 @@ class PodGroup:
         taken = f"{done.asked} delete{'' if done.asked == 1 else 's'} taken"
         what = f"{self.name}: {taken}{f'; {prepared}' if prepared else ''}"
         return self._wait(view.pods, what, deadline)
+
+    def _tell(self, view: InstanceView, targets: Sequence[Target], operation: str) -> None:
+        if self._events is None:
+            return
+        note = f"deleted, so that the whole group of {view.name} is made anew ({operation})"
+        touched = [Touched(one.kind, one.name, one.uid, one.namespace) for one in targets]
+        if view.workload_uid is not None:
+            touched.append(Touched(KINDS[view.kind], view.workload, view.workload_uid, view.namespace))
+        for one in touched:
+            self._events.tell(one, "GroupEnded", note, warning=True)
 
     def _wait(self, pods: Sequence[PodView], what: str, deadline: Deadline) -> Answer:
         waiter = Waiter(self._api, self._find, self._pause, self._container, self._also)
