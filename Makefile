@@ -48,7 +48,8 @@ REAL_TESTS := tests/diagnose/test_gloo_dumps.py tests/collect/flight/test_real_d
     tests/cli/test_flight_slurm_ssh.py tests/bench/builtin/test_builtin_gloo.py tests/bench/launch/test_launch_real.py \
     tests/store tests/cli/test_history_command.py tests/supervise/test_run_torchrun.py \
     tests/drill/test_incident_engine.py tests/drill/test_incident_gloo.py tests/adapters/test_collect_evidence.py \
-    tests/cli/test_collect_ended_torchrun.py tests/incident/run/test_run_postgres.py tests/drill/test_pod_rank.py
+    tests/cli/test_collect_ended_torchrun.py tests/incident/run/test_run_postgres.py tests/drill/test_pod_rank.py \
+    tests/adapters/kube/test_kube_evidence_uploads.py
 
 test-real: $(VENV)/.real ## run the tests with real torch processes (CPU, gloo), py-spy, S3, Prometheus, PostgreSQL, Slurm and mpirun
 	$(BIN)/pytest $(PYTEST_ARGS) $(REAL_TESTS)

@@ -14,6 +14,8 @@ from rankmuster.collect.bundle.verify import verify
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.kube import ContainerView, PodView
 
+pytest.importorskip("fsspec", reason="copies go through fsspec, of the extra s3")
+
 POD = PodView(namespace="s", name="p", uid="u", created=0.0, containers=(ContainerView(name="worker", running=True),))
 
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,8 @@ def test_the_context_is_what_is_copied() -> None:
 
 
 def test_what_is_copied_is_enough_to_build_from(tmp_path: Path) -> None:
+    if int(version("setuptools").partition(".")[0]) < 77:
+        pytest.skip("pip brings a newer setuptools to build with than there is here")
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
