@@ -13,7 +13,7 @@ import pytest
 import yaml
 from promql_words import asked
 
-from rankmuster.metrics import incident
+from rankmuster.metrics import incident, kube
 from rankmuster.metrics.declared import Kind
 from rankmuster.metrics.registry import FOLDED
 from rankmuster.watch.export.metrics import ALL
@@ -71,7 +71,7 @@ def test_only_a_stop_wakes_somebody() -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.get("alert") or rule["record"])
 def test_a_rule_asks_for_what_the_exporter_has(rule: dict[str, Any]) -> None:
-    known = {metric.name: metric for metric in (*ALL, *incident.ALL, FOLDED)}
+    known = {metric.name: metric for metric in (*ALL, *incident.ALL, *kube.ALL, FOLDED)}
     recorded = {one["record"] for one in RULES if "record" in one}
     wanted = asked(rule["expr"])
     assert wanted.metrics
@@ -107,7 +107,7 @@ def test_the_page_of_the_metrics_is_fresh() -> None:
     spec.loader.exec_module(module)
     fresh = module.page()
     assert (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8") == fresh, "run python tools/write_metrics_doc.py"
-    for metric in (*ALL, *incident.ALL):
+    for metric in (*ALL, *incident.ALL, *kube.ALL):
         assert f"### `{metric.name}`" in fresh
         assert metric.text in fresh
     assert {metric.kind for metric in ALL} == set(Kind)
