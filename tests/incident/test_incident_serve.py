@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -211,3 +211,31 @@ def test_another_runner_that_has_it_is_said_once(tmp_path: Path) -> None:
             assert thread is not None
             thread.join(PATIENCE)
     assert len([one for one in made.said if "another runner has" in one]) == 1, made.said
+
+
+def test_an_opening_that_takes_long_does_not_keep_another_instance_waiting(tmp_path: Path) -> None:
+    """Before an incident is opened its group is looked at: of many that stop at once, none waits for another's look."""
+    entered, both = [], threading.Barrier(2)
+
+    def opens(given: Any) -> str:
+        entered.append(given.instance)
+        both.wait(PATIENCE)  # in turn, the first would never see the second
+        raise HistoryError("that is all")
+
+    rig = Rig(tmp_path)
+    with rig.journal() as journal:
+        runners: Any = {one: SimpleNamespace(open=opens) for one in ("a", "b")}
+        openings = [replace(opening(), instance=one) for one in ("a", "b")]
+        follows: Any = SimpleNamespace(problem=None, poll=lambda: openings)
+        said: list[str] = []
+        service = Service(Served(runners, follows, journal), "n1:serve", time.monotonic, said.append)
+        turn = threading.Thread(target=service.turn, daemon=True)
+        turn.start()
+        turn.join(PATIENCE / 2)
+        assert not turn.is_alive()
+        end = time.monotonic() + PATIENCE
+        while len(said) < 2:
+            assert time.monotonic() < end, said
+            time.sleep(0.01)
+    assert sorted(entered) == ["a", "b"]
+    assert sorted(one.split(":")[0] for one in said) == ["a", "b"]

@@ -110,29 +110,44 @@ class Service:
         return not busy and self.clock() >= work.not_before
 
     def _open(self, opening: Opening) -> None:
+        """In a thread as well: before it is opened its group is looked at, and of two hundred at once the last must not
+        wait for the looks of all others."""
+        self._thread(opening.instance, self._opened, (opening,), "what has stopped")
+
+    def _opened(self, opening: Opening) -> None:
         try:
             incident = self.served.runners[opening.instance].open(opening)
-        except Refused as error:
+            ours = opened_by(self.served.journal, incident) == self.holder
+        except (Refused, KeyError) as error:
             self._later(opening.instance, f"{opening.instance}: no incident was opened: {error}")
             return
-        ours = opened_by(self.served.journal, incident) == self.holder
+        except HistoryError as error:
+            self._later(opening.instance, f"{opening.instance}: no incident was opened, and nothing is done: {error}")
+            return
+        except Exception as error:  # a thread's own end would be seen by nobody
+            said = f"{opening.instance}: no incident was opened: internal error: {_told(error)}"
+            self._later(opening.instance, said, seconds=6 * AGAIN_SECONDS)
+            return
         if ours:
             self.say(f"{opening.instance}: incident {incident}: {opening.by.value}: {opening.reason}")
         if ours and self.served.notices is not None:
             self.served.notices.opened(incident, opening.instance, opening.reason, opening.at)
-        self._begin(opening.instance, incident)
+        self.served.current[opening.instance] = incident
+        self._drive(opening.instance, incident)
 
     def _begin(self, instance: str, incident: str) -> None:
-        work = self._work.setdefault(instance, _Work())
         self.served.current[instance] = incident
-        thread = threading.Thread(target=self._drive, args=(instance, incident), name=f"incident-{instance}")
-        thread.daemon = True
+        self._thread(instance, self._drive, (instance, incident), f"incident {incident}")
+
+    def _thread(self, instance: str, work: Callable[..., None], given: tuple[object, ...], what: str) -> None:
+        one = self._work.setdefault(instance, _Work())
+        thread = threading.Thread(target=work, args=given, name=f"incident-{instance}", daemon=True)
         try:
             thread.start()
         except RuntimeError as error:
-            self._later(instance, f"{instance}: no thread could be started for incident {incident} ({error})")
+            self._later(instance, f"{instance}: no thread could be started for {what} ({error})")
             return
-        work.thread = thread
+        one.thread = thread
 
     def _drive(self, instance: str, incident: str) -> None:
         try:
