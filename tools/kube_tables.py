@@ -28,9 +28,9 @@ def _scale(found: dict[str, Any]) -> list[str]:
         "played there, no evidence is handed out; the "
         f"controller is the real one, as a process, its journal in SQLite, its memory read from /proc. "
         f"{found['stopped']} instances stop at once. One machine of two cores for all of it, 2026-11-30. `wide`: "
-        f"{found['at_once']} rebuilds at once, and a breaker that does not open; this run begins where the first one ends, in "
-        "the same cluster, healed, with a new journal, so its `quiet` is less quiet. Incidents that "
-        "were not closed in the seconds given were under way or waiting for their turn.",
+        f"{found['at_once']} rebuilds at once, and a breaker that does not open; this run begins "
+        "where the first one ends, in the same cluster, healed, with a new journal, so its `quiet` is less quiet. "
+        "Incidents that were not closed in the seconds given were under way or waiting for their turn.",
         "",
     ]
     names = {
