@@ -23,21 +23,12 @@ def main(wanted: str, node: str) -> int:
         return 1
     from kube_admission_world import GOOD_RUN, SLOW_RUN, alone_payload
 
-    from rankmuster.adapters.kube.job_words import Ending, Summary, message, packed
+    from rankmuster.adapters.kube.job_words import message, result_of
 
     payload = alone_payload(node, (GOOD_RUN if wanted == "pass" else SLOW_RUN,))
-    log, sha256, size = packed(payload)
+    log, summary = result_of(payload)
     sys.stdout.buffer.write(log)
     sys.stdout.flush()
-    summary = Summary(
-        kind=payload.kind,
-        node=payload.node,
-        ending=Ending.DONE,
-        decision=payload.decision,
-        reason=payload.reason,
-        sha256=sha256,
-        size=size,
-    )
     Path("/dev/termination-log").write_bytes(message(summary))
     return 0
 

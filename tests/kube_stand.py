@@ -26,6 +26,7 @@ import yaml
 
 import admitted
 from kube_delivery import NAMESPACE, PROGRAM, TESTS, TOKEN, deliver
+from kube_profile import PROFILE_TEXT
 from kube_sim.clock import RealClock
 from kube_sim.cluster import Cluster
 from kube_sim.controllers.endpoint_slice import ready_addresses
@@ -47,18 +48,6 @@ INSTANCE = "serving.llm.0"
 PORT = 6443
 CONTROLLER = "system:serviceaccount:rankmuster:rankmuster-controller"
 INCIDENTS = "communicationincidents.rankmuster.dev"
-
-PROFILE_TEXT = """
-schema: rankmuster.profile/1
-name: all-reduce
-description: what the samples measured
-steps:
-  - operation: all_reduce
-    sizes: [{sizes}]
-    dtype: float
-    iterations: 20
-    warmup: 5
-"""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rankmuster.adapters.admit_record import OWN
-from rankmuster.adapters.child import run_child
+from rankmuster.adapters.child import Ran, run_child
 from rankmuster.adapters.into_file import ROOT, last_words, read_most
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.incident import Answer, Ending
@@ -41,15 +41,7 @@ def merge_bundles(output: Path, bundles: Sequence[Path], deadline: Deadline, *, 
     """Why they could not be made one; empty where they were. `force`: as far as they can be used."""
     # what was not closed does not verify, and is evidence all the same
     forced = ["--force"] if force or any(one.name.endswith(".part") for one in bundles) else []
-    ran = run_child(
-        [*OWN, "bundle", "merge", str(output), *map(str, bundles), *forced],
-        seconds=max(deadline.remaining() - GRACE, 0.1),
-        grace=GRACE,
-        clock=deadline.clock,
-        cwd=ROOT,
-        step_back=False,
-        whole_group=True,
-    )
+    ran = _own(["bundle", "merge", str(output), *map(str, bundles), *forced], deadline)
     if output.exists():
         return ""
     return "it took too long" if ran.late else ran.problem or last_words(ran)
@@ -57,15 +49,7 @@ def merge_bundles(output: Path, bundles: Sequence[Path], deadline: Deadline, *, 
 
 def objection(bundle: Path, deadline: Deadline) -> str:
     """What is wrong with a bundle, by `rankmuster bundle verify`; empty where nothing is, or where no time was left."""
-    ran = run_child(
-        [*OWN, "bundle", "verify", str(bundle)],
-        seconds=max(deadline.remaining() - GRACE, 0.1),
-        grace=GRACE,
-        clock=deadline.clock,
-        cwd=ROOT,
-        step_back=False,
-        whole_group=True,
-    )
+    ran = _own(["bundle", "verify", str(bundle)], deadline)
     return "" if ran.status == 0 or ran.late else ran.problem or last_words(ran)
 
 
@@ -78,14 +62,8 @@ def diagnose_bundle(bundle: str, folder: str, deadline: Deadline) -> Answer:
         verdict.unlink(missing_ok=True)
     except OSError as error:
         return Answer(ending=Ending.FAILED, note=f"no verdict can be kept in {place} ({error.strerror or error})")
-    ran = run_child(
-        [*OWN, "diagnose", str(Path(bundle).absolute()), "--format", "json", "--output", str(verdict)],
-        seconds=max(deadline.remaining() - GRACE - MARGIN, 0.1),
-        grace=GRACE,
-        clock=deadline.clock,
-        cwd=ROOT,
-        step_back=False,
-        whole_group=True,
+    ran = _own(
+        ["diagnose", str(Path(bundle).absolute()), "--format", "json", "--output", str(verdict)], deadline, MARGIN
     )
     if ran.late:
         note = f"diagnosing {bundle} had not ended after {ran.seconds:.1f} s, and was ended"
@@ -146,6 +124,19 @@ def sync(path: Path) -> None:
         return
     finally:
         os.close(descriptor)
+
+
+def _own(words: Sequence[str], deadline: Deadline, kept: float = 0.0) -> Ran:
+    """Our own program, on what a failing node has sent. `kept`: seconds of the deadline that are not its."""
+    return run_child(
+        [*OWN, *words],
+        seconds=max(deadline.remaining() - GRACE - kept, 0.1),
+        grace=GRACE,
+        clock=deadline.clock,
+        cwd=ROOT,
+        step_back=False,
+        whole_group=True,
+    )
 
 
 def _sync_below(folder: Path, deadline: Deadline) -> None:

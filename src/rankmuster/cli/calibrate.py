@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankmuster.cli.options import Debug, OutputFile
+from rankmuster.cli.options import Debug, OutputFile, version_of
 from rankmuster.cli.output import deliver
 from rankmuster.cli.slim_numpy import load_numpy
 from rankmuster.cli.status import CommandError, ExitStatus, doing
@@ -17,7 +17,6 @@ from rankmuster.environment.wrapped import WIDEST
 
 if TYPE_CHECKING:
     from rankmuster.environment.recorded import Recorded
-    from rankmuster.environment.version import Version
 
 MOST_WINDOW = 86_400.0  # seconds; a day
 
@@ -61,7 +60,7 @@ def calibrate(
         from rankmuster.environment.calibration import calibrate as compute
         from rankmuster.environment.version import ASSUMED_TORCH
 
-    version = _version(torch) or ASSUMED_TORCH
+    version = version_of(torch, "--torch") or ASSUMED_TORCH
     bundles = [_load(path) for path in given]
     with doing("calibrating"):
         try:
@@ -89,12 +88,3 @@ def _load(path: str) -> Recorded:
         raise CommandError("a BUNDLE is empty (a variable that is not set?); name a folder or archive of evidence")
     with reading(f"the evidence in {path}", path):
         return recorded(path, load(Path(path)))
-
-
-def _version(text: str) -> Version | None:
-    from rankmuster.environment.version import parse_version
-
-    try:
-        return parse_version(text) if text else None
-    except ValueError as error:
-        raise CommandError(f"--torch: {error}") from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankmuster.cli.options import Debug, OutputFile
+from rankmuster.cli.options import Debug, OutputFile, version_of
 from rankmuster.cli.output import deliver, say
 from rankmuster.cli.status import CommandError, ExitStatus, doing
 from rankmuster.environment.draft import ProfileName
@@ -19,7 +19,6 @@ from rankmuster.environment.wrapped import WIDEST
 if TYPE_CHECKING:
     from rankmuster.environment.given import Given
     from rankmuster.environment.profile import Profile
-    from rankmuster.environment.version import Version
 
 MOST_WINDOW = 86_400.0  # seconds; a day
 MOST_BUFFER = 1_000_000  # entries; 250 MB a rank
@@ -121,7 +120,7 @@ def _profile(
     from rankmuster.environment.subsystems import suspected
     from rankmuster.environment.version import ASSUMED_NCCL, ASSUMED_TORCH, written
 
-    torch_version, nccl_version = _version(torch, "--torch"), _version(nccl, "--nccl")
+    torch_version, nccl_version = version_of(torch, "--torch"), version_of(nccl, "--nccl")
     for option, version, assumed in (
         ("--torch", torch_version, ASSUMED_TORCH),
         ("--nccl", nccl_version, ASSUMED_NCCL),
@@ -196,7 +195,7 @@ def check_environment(
         from rankmuster.environment import check_form
         from rankmuster.environment.check import check
 
-        report = check(environments, _version(torch, "--torch"), _version(nccl, "--nccl"), engine)
+        report = check(environments, version_of(torch, "--torch"), version_of(nccl, "--nccl"), engine)
         if form is CheckFormat.JSON:
             text = check_form.as_json(report)
         else:
@@ -220,14 +219,3 @@ def _environments(pid: int | None, files: list[Path]) -> list[Given]:
     except Unreadable as error:
         raise CommandError(str(error)) from error
     return found
-
-
-def _version(text: str, option: str) -> Version | None:
-    from rankmuster.environment.version import parse_version
-
-    if not text:
-        return None
-    try:
-        return parse_version(text)
-    except ValueError as error:
-        raise CommandError(f"{option}: {error}") from error

@@ -202,22 +202,12 @@ def _leave(message_file: Path, text: bytes) -> None:
 
 def _measure(folder: Path) -> int:
     """In the process that measures: result and summary as files, the summary last."""
-    from rankmuster.adapters.kube.job_words import Ending, Summary, message, packed
+    from rankmuster.adapters.kube.job_words import message, result_of
 
     order = Order(**json.loads((folder / ORDER).read_text(encoding="utf-8")))
     payload, seal = _alone(order) if order.pair is None else _of_a_pair(order)
     with doing("packing the result"):
-        text, sha256, size = packed(payload)
-        summary = Summary(
-            kind=payload.kind,
-            node=order.node,
-            ending=Ending.DONE,
-            decision=payload.decision,
-            reason=payload.reason,
-            seal=seal,
-            sha256=sha256,
-            size=size,
-        )
+        text, summary = result_of(payload, seal)
         (folder / RESULT).write_bytes(text)
         (folder / SUMMARY).write_bytes(message(summary))
     return ExitStatus.HEALTHY

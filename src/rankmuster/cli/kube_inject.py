@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankmuster.cli.options import Debug, OutputFile
+from rankmuster.cli.options import Debug, OutputFile, version_of
 from rankmuster.cli.output import deliver, say
 from rankmuster.cli.status import CommandError, doing
 from rankmuster.environment.draft import ProfileName
@@ -18,7 +18,7 @@ from rankmuster.environment.variable import Engine
 from rankmuster.model.kube import Grouping
 
 if TYPE_CHECKING:
-    from rankmuster.environment.version import Version
+    pass
 
 _IMAGE = re.compile(r"[a-zA-Z0-9][\w./:@-]{0,500}")
 
@@ -110,8 +110,8 @@ def inject(
             containers=tuple(container or ()),
             engine=engine,
             profile=profile,
-            torch=_version(torch, "--torch") or ASSUMED_TORCH,
-            nccl=_version(nccl, "--nccl") or ASSUMED_NCCL,
+            torch=version_of(torch, "--torch") or ASSUMED_TORCH,
+            nccl=version_of(nccl, "--nccl") or ASSUMED_NCCL,
             grouping=grouping,
             metrics_url=metrics_url or None,
             secret=secret,
@@ -153,14 +153,3 @@ def _read(file: str) -> tuple[str, str]:
         raise CommandError(f"cannot read {file}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise CommandError(f"{file} is no text in UTF-8 ({error.reason} at byte {error.start})") from error
-
-
-def _version(text: str, option: str) -> Version | None:
-    from rankmuster.environment.version import parse_version
-
-    if not text:
-        return None
-    try:
-        return parse_version(text)
-    except ValueError as error:
-        raise CommandError(f"{option}: {error}") from error

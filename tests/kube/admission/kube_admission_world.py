@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import admitted
+from kube_profile import PROFILE_TEXT
 from kube_sim.clock import VirtualClock
 from kube_sim.cluster import Cluster
 from kube_sim.kubelet import Times
@@ -23,7 +24,7 @@ from rankmuster.adapters.kube.api import Conflict, Forbidden, Invalid, Kind, Kub
 from rankmuster.adapters.kube.job_look import Payload
 from rankmuster.adapters.kube.job_manifest import JOB_LABEL
 from rankmuster.adapters.kube.job_shape import JobShape
-from rankmuster.adapters.kube.job_words import Ending, Summary, message, packed
+from rankmuster.adapters.kube.job_words import message, result_of
 from rankmuster.adapters.kube.nodes import node_view
 from rankmuster.admission.plan import Taken
 from rankmuster.baseline.fingerprint.build import fingerprint_of
@@ -38,18 +39,6 @@ from rankmuster.store.history import History
 NAMESPACE = "rankmuster"
 STARTUP = {"key": "rankmuster.dev/admission", "value": "pending", "effect": "NoSchedule"}
 GOOD_RUN, SLOW_RUN = "ar_1.txt", "ar_2ch.txt"
-
-PROFILE_TEXT = """
-schema: rankmuster.profile/1
-name: all-reduce
-description: what the samples measured
-steps:
-  - operation: all_reduce
-    sizes: [{sizes}]
-    dtype: float
-    iterations: 20
-    warmup: 5
-"""
 
 
 class Crash(Exception):
@@ -173,16 +162,7 @@ def alone_payload(node: str, runs: tuple[str, ...] = (GOOD_RUN,)) -> Payload:
 
 def said(payload: Payload, run: float = 120.0, **changes: Any) -> Times:
     """A pod that says it after so many seconds. `changes`: of the summary."""
-    log, sha256, size = packed(payload)
-    summary = Summary(
-        kind=payload.kind,
-        node=payload.node,
-        ending=Ending.DONE,
-        decision=payload.decision,
-        reason=payload.reason,
-        sha256=sha256,
-        size=size,
-    )
+    log, summary = result_of(payload)
     text = message(replace(summary, **changes)).decode()
     return Times(run=run, message=text, log=f"some words before\n{log.decode()}and after\n")
 

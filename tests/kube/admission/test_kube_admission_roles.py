@@ -65,19 +65,24 @@ def pair(node: str, raw: Object) -> object:
     return side(node, int(raw["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]), 48.0)
 
 
+def nodes_are_tested(world: World) -> None:
+    """Nodes that come are tested alone and with a good one, and one of them once more for each new driver."""
+    world.cluster.node("old", gpus=4)
+    assert world.turns(lambda: world.phase("old") == "Provisional")
+    world.cluster.run(60)
+    for name in ("one", "two"):
+        world.cluster.node(name, gpus=4)
+        assert world.turns(lambda name=name: world.phase(name) == "Passed")  # type: ignore[misc]
+    for version in ("590.1", "590.2"):
+        world.driver("two", version)
+        assert world.turns(lambda: world.phase("two") == "Testing")
+
+
 def test_an_acting_installation_admits_a_pair_under_its_roles_alone(tmp_path: Path) -> None:
     parts = (Part.OBSERVE, Part.ADMISSION)
     pods = speeds(pair)  # type: ignore[arg-type]
     with served(tmp_path, parts, pods=pods, pairs="require", pair_floor=20.0, keep=1) as (world, server):
-        world.cluster.node("old", gpus=4)
-        assert world.turns(lambda: world.phase("old") == "Provisional")
-        world.cluster.run(60)
-        for name in ("one", "two"):
-            world.cluster.node(name, gpus=4)
-            assert world.turns(lambda name=name: world.phase(name) == "Passed")  # type: ignore[misc]
-        for version in ("590.1", "590.2"):
-            world.driver("two", version)
-            assert world.turns(lambda: world.phase("two") == "Testing")
+        nodes_are_tested(world)
         assert world.turns(lambda: world.phase("two") == "Passed" and not world.tainted("two"))
         used = server.recorder.rights()
     assert used <= rules(parts)

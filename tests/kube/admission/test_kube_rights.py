@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from test_kube_admission_pairs import speeds
-from test_kube_admission_roles import pair, served
+from test_kube_admission_roles import nodes_are_tested, pair, served
 
 from kube_rig import Rig, group, policy, rig
 from kube_workloads import job_set, pod_template, workload
@@ -114,15 +114,7 @@ def of_admission(folder: Path) -> Rights:
     folder.mkdir()
     parts = (Part.OBSERVE, Part.ADMISSION)
     with served(folder, parts, pods=speeds(pair), pairs="require", pair_floor=20.0, keep=1) as (world, server):  # type: ignore[arg-type]
-        world.cluster.node("old", gpus=4)
-        assert world.turns(lambda: world.phase("old") == "Provisional")
-        world.cluster.run(60)
-        for name in ("one", "two"):
-            world.cluster.node(name, gpus=4)
-            assert world.turns(lambda name=name: world.phase(name) == "Passed")  # type: ignore[misc]
-        for version in ("590.1", "590.2"):
-            world.driver("two", version)
-            assert world.turns(lambda: world.phase("two") == "Testing")
+        nodes_are_tested(world)
         # a fact that comes to be known of a node is remembered with its admission
         label = {"metadata": {"labels": {"nvidia.com/gpu.family": "hopper"}}}
         world.store.patch("nodes", None, "old", label, kind="merge", manager="gfd")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from rankmuster import __version__
-from rankmuster.adapters.kube.answers import error_of, parse, wait_of
-from rankmuster.adapters.kube.api import Invalid, Kind, KubeError, Object
+from rankmuster.adapters.kube.answers import error_of, wait_of
+from rankmuster.adapters.kube.api import Invalid, Kind, KubeError
 from rankmuster.adapters.kube.connecting import Credentials
 from rankmuster.adapters.kube.retrying import Pace
 from rankmuster.adapters.kube.wire import Lost, Raw, Wire
@@ -18,6 +18,9 @@ from rankmuster.collect.deadline import Deadline
 
 Told = Callable[[str, str, str, str, "int | None"], None]
 """Called after every attempt: verb (as in roles), group, resource, subresource, and the status, None without one."""
+
+Read = TypeVar("Read")
+"""What a caller makes of an answer."""
 
 USER_AGENT = f"rankmuster/{__version__}"
 
@@ -33,21 +36,9 @@ class Caller:
         self._told = told
         self._pace = pace
 
-    def object(
-        self,
-        method: str,
-        verb: str,
-        kind: Kind,
-        namespace: str | None,
-        name: str | None,
-        deadline: Deadline,
-        **more: Any,
-    ) -> Object:
-        raw = self.call(method, verb, kind, namespace, name, deadline, whole=True, **more)
-        return parse(raw)
-
     def call(
         self,
+        read: Callable[[Raw], Read],
         method: str,
         verb: str,
         kind: Kind,
@@ -62,10 +53,9 @@ class Caller:
         again: bool = False,
         most: int | None = None,
         tail: bool = False,
-        whole: bool = False,
-    ) -> Raw:
-        """A good answer. `again`: it may be repeated where it is not known whether it was done. `whole`: it has to be
-        a JSON object."""
+    ) -> Read:
+        """A good answer, read by `read` (ValueError where it cannot be). `again`: it may be repeated where it is not
+        known whether it was done."""
         asked = self.words(verb, kind, namespace, name, subresource)
         path = checked(kind, namespace, name, subresource, asked, named=verb not in ("list", "create"))
         if query:
@@ -86,9 +76,7 @@ class Caller:
                 raw = self.wire.exchange(method, path, headers, data, deadline.within(seconds), most=most, tail=tail)
                 status = raw.status
                 if 200 <= status < 300:
-                    if whole:
-                        parse(raw)
-                    return raw
+                    return read(raw)
                 trouble = error_of(raw, asked, maybe=changes and status >= 500)
                 wanted = wait_of(raw, self._pace.wall()) if status in (429, 503) else None
                 if status == 401 and not renewed and self.credentials.again(generation, deadline):
@@ -136,6 +124,11 @@ class Caller:
         where = "/".join(str(one)[:253] for one in (namespace if kind.namespaced else None, name) if one is not None)
         part = f"/{subresource}" if subresource else ""
         return f"{verb} {what}{part}{' ' + where if where else ''} at {self.credentials.server}"
+
+
+def as_it_came(raw: Raw) -> Raw:
+    """For what is no object."""
+    return raw
 
 
 def checked(

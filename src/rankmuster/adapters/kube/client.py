@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from rankmuster.adapters.kube.answers import parse
 from rankmuster.adapters.kube.api import PODS, Invalid, Kind, KubeError, NotThere, Object, Ran
-from rankmuster.adapters.kube.calling import USER_AGENT, Caller, Told, checked
+from rankmuster.adapters.kube.calling import USER_AGENT, Caller, Told, as_it_came, checked
 from rankmuster.adapters.kube.connecting import CONNECT_SECONDS, Credentials, loader
 from rankmuster.adapters.kube.executing import Asked, execute
 from rankmuster.adapters.kube.retrying import Pace
@@ -61,7 +62,7 @@ class Client:
 
     def get(self, kind: Kind, name: str, namespace: str | None, deadline: Deadline) -> Object:
         """See Api."""
-        return self._caller.object("GET", "get", kind, namespace, name, deadline, again=True)
+        return self._caller.call(parse, "GET", "get", kind, namespace, name, deadline, again=True)
 
     def list(
         self,
@@ -98,7 +99,9 @@ class Client:
             try:
                 while True:
                     page = {**query, "limit": str(PAGE), **({"continue": token} if token else {})}
-                    answer = self._caller.object("GET", "list", kind, namespace, None, deadline, query=page, again=True)
+                    answer = self._caller.call(
+                        parse, "GET", "list", kind, namespace, None, deadline, query=page, again=True
+                    )
                     items = _items(answer, words)
                     token, seen = _continue(answer), seen + len(items)
                     for one in items:
@@ -116,7 +119,7 @@ class Client:
     def create(self, kind: Kind, body: Mapping[str, Any], namespace: str | None, deadline: Deadline) -> Object:
         """See Api."""
         query = {"fieldManager": FIELD_MANAGER}
-        return self._caller.object("POST", "create", kind, namespace, None, deadline, query=query, body=body)
+        return self._caller.call(parse, "POST", "create", kind, namespace, None, deadline, query=query, body=body)
 
     def apply(
         self,
@@ -132,7 +135,8 @@ class Client:
         metadata = body.get("metadata")
         given: Mapping[str, Any] = metadata if isinstance(metadata, Mapping) else {}
         query = {"fieldManager": manager or FIELD_MANAGER, "force": "true" if force else "false"}
-        return self._caller.object(
+        return self._caller.call(
+            parse,
             "PATCH",
             "patch",
             kind,
@@ -165,7 +169,8 @@ class Client:
         else:
             content = "application/json-patch+json"
             bound = any(one.get("op") == "test" for one in body)
-        return self._caller.object(
+        return self._caller.call(
+            parse,
             "PATCH",
             "patch",
             kind,
@@ -203,7 +208,7 @@ class Client:
         }
         if grace is not None:
             options["gracePeriodSeconds"] = grace
-        self._caller.call("DELETE", "delete", kind, namespace, name, deadline, body=options, again=True)
+        self._caller.call(as_it_came, "DELETE", "delete", kind, namespace, name, deadline, body=options, again=True)
 
     def log(
         self,
@@ -222,6 +227,7 @@ class Client:
         if previous:
             query["previous"] = "true"
         raw = self._caller.call(
+            as_it_came,
             "GET",
             "get",
             PODS,

@@ -77,6 +77,21 @@ def packed(payload: Payload) -> tuple[bytes, str, int]:
     return b"\n".join([BEGIN, *lines, END, b""]), hashlib.sha256(data).hexdigest(), len(data)
 
 
+def result_of(payload: Payload, seal: str = "") -> tuple[bytes, Summary]:
+    """(the text for the log; the summary that names it) of work that was done."""
+    text, sha256, size = packed(payload)
+    return text, Summary(
+        kind=payload.kind,
+        node=payload.node,
+        ending=Ending.DONE,
+        decision=payload.decision,
+        reason=payload.reason,
+        seal=seal,
+        sha256=sha256,
+        size=size,
+    )
+
+
 def message(summary: Summary) -> bytes:
     """As it is written; its reason is cut to what fits."""
     values: dict[str, Any] = {

@@ -16,12 +16,10 @@ from rankmuster.collect.collector import Scene
 from rankmuster.collect.flight.dump_file import looks_like_dump
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.node import proc_tasks
-from rankmuster.collect.node.node_facts import FILE, SCHEMA
+from rankmuster.collect.node.node_facts import FILE, MAX_TASKS, SCHEMA, task_head
 from rankmuster.collect.outcome import Ending, Outcome
 from rankmuster.collect.ras.identity import is_report
-from rankmuster.collect.target import ProcessOfInstance
 
-MOST_TASKS = 1024
 _RANK = re.compile(r"(\d{1,7})$")
 _GREETING = re.compile(rb"SERVER PROTOCOL [^\n]{0,64}\n|OK\r?\n")
 _NCCL = b"NCCL"
@@ -75,7 +73,7 @@ def parts_of(haul: Haul, machine: Machine) -> tuple[tuple[str, Callable[[Scene],
 def _platform(haul: Haul, machine: Machine, scene: Scene) -> Part:
     """The processes at two looks, as `platform/node.json` has them, and the pod's state."""
     pieces = [Piece("platform/pod.json", haul.told.state, haul.table.at or None)] if haul.told is not None else []
-    processes = scene.target.processes[:MOST_TASKS] if scene.target is not None else ()
+    processes = scene.target.processes[:MAX_TASKS] if scene.target is not None else ()
     if not processes:
         why = haul.table.trouble or "no process of an instance was found"
         return Part(tuple(pieces), Outcome(_ending(haul.table, bool(pieces)), why))
@@ -87,25 +85,13 @@ def _platform(haul: Haul, machine: Machine, scene: Scene) -> Part:
     tasks = []
     for process in processes:
         found = [proc_tasks.look(folder / str(process.pid)) for folder in folders]
-        tasks.append(_head(process) | {"looks": found})
+        tasks.append(task_head(process) | {"looks": found})
     document: dict[str, Any] = {"schema": SCHEMA, "host": scene.machine.hostname, "looks": looks, "tasks": tasks}
     pieces.insert(0, Piece(FILE, json.dumps(document, indent=1).encode() + b"\n", looks[0]))
     note = f"{len(tasks)} process(es) of the instance, looked at {len(looks)} time(s) through a shell"
     if haul.table.trouble:
         return Part(tuple(pieces), Outcome(Ending.PARTIAL, f"{note}; {haul.table.trouble}"))
     return Part(tuple(pieces), Outcome(Ending.DONE, note))
-
-
-def _head(process: ProcessOfInstance) -> dict[str, Any]:
-    head = {
-        "pid": process.inner_pid,
-        "seen_as": process.pid,
-        "rank": process.rank,
-        "role": process.role.value,
-        "name": re.sub(r"[^\w:.\-/ @+]", "?", process.name)[:64],
-        "started_at": round(process.started_at, 2),
-    }
-    return {key: value for key, value in head.items() if value is not None}
 
 
 def _dumps(heard: Heard | None) -> Part:

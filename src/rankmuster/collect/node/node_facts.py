@@ -48,7 +48,8 @@ class NodeFacts:
         target = scene.target
         host = target.host if target is not None else scene.machine.hostname
         processes = _order(target)
-        document: dict[str, Any] = {"schema": SCHEMA, "host": host, "looks": [], "tasks": [_head(p) for p in processes]}
+        tasks = [task_head(one) | _gpus(one) | {"looks": []} for one in processes]
+        document: dict[str, Any] = {"schema": SCHEMA, "host": host, "looks": [], "tasks": tasks}
 
         def keep() -> None:
             data = json.dumps(document, indent=1).encode() + b"\n"
@@ -163,7 +164,7 @@ def _order(target: Target | None) -> list[ProcessOfInstance]:
     return [*workers, *(process for process in target.processes if process not in workers)][:MAX_TASKS]
 
 
-def _head(process: ProcessOfInstance) -> dict[str, Any]:
+def task_head(process: ProcessOfInstance) -> dict[str, Any]:
     """Who it is. `pid` in its own numbering, as NCCL and torch write it; `seen_as`: as this program saw it."""
     head = {
         "pid": process.inner_pid,
@@ -172,9 +173,12 @@ def _head(process: ProcessOfInstance) -> dict[str, Any]:
         "role": process.role.value,
         "name": re.sub(r"[^\w:.\-/ @+]", "?", process.name)[:64],
         "started_at": round(process.started_at, 2),
-        "gpus": list(process.gpus),
     }
-    return {key: value for key, value in head.items() if value not in (None, [])} | {"looks": []}
+    return {key: value for key, value in head.items() if value is not None}
+
+
+def _gpus(process: ProcessOfInstance) -> dict[str, Any]:
+    return {"gpus": list(process.gpus)} if process.gpus else {}
 
 
 def _outcome(document: dict[str, Any], processes: list[ProcessOfInstance], *, found: bool) -> Outcome:

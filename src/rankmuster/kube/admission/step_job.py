@@ -89,6 +89,11 @@ def failed(
     """The attempt is over. What has not ended is deleted; what has (`job` None) is left to be looked at."""
     status = admission.status
     left = settings.attempts - max(status.attempts, status.pair_attempts)
-    running = job is not None and job.state in (JobState.WAITING, JobState.RUNNING)
-    dropped = (DeleteJob(job.name, why),) if job is not None and running else ()
-    return (*dropped, SetStatus(say.failed(admission, failing, why, now, left, record)))
+    return (*dropped(job, why), SetStatus(say.failed(admission, failing, why, now, left, record)))
+
+
+def dropped(job: JobLook | None, why: str) -> tuple[DeleteJob, ...]:
+    """A Job that has not ended is deleted."""
+    if job is None or job.state not in (JobState.WAITING, JobState.RUNNING):
+        return ()
+    return (DeleteJob(job.name, why),)

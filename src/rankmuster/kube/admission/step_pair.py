@@ -10,12 +10,12 @@ from rankmuster.adapters.kube.job_look import Failing, JobLook, JobState
 from rankmuster.admission.nodes import admit_nodes
 from rankmuster.baseline.pairs import PairResult
 from rankmuster.kube.admission import say
-from rankmuster.kube.admission.acts import Act, CreateJob, DeleteJob, RecordResult, SetStatus
+from rankmuster.kube.admission.acts import Act, CreateJob, RecordResult, SetStatus
 from rankmuster.kube.admission.names import job_name
 from rankmuster.kube.admission.result import Result
 from rankmuster.kube.admission.seen import Admission, Look
 from rankmuster.kube.admission.settings import AdmissionSettings
-from rankmuster.kube.admission.step_job import concluded, failed, no_result
+from rankmuster.kube.admission.step_job import concluded, dropped, failed, no_result
 from rankmuster.kube.crd.admission import AdmissionStatus, Paired
 from rankmuster.model.admission import Decision
 from rankmuster.model.kube import NodeView
@@ -123,9 +123,7 @@ def _unmeasured(
     status = admission.status
     if status.pair_attempts >= settings.attempts:
         return failed(admission, job, *objection, now, settings)
-    running = job.state in (JobState.WAITING, JobState.RUNNING)
-    dropped = (DeleteJob(job.name, objection[1]),) if running else ()
     told = status.model_copy(update={"pair_job": None, "with_node": None})
     said = say.waits(admission, objection[0].value, f"{objection[1]}; another attempt follows", now)
     conditions = said[0].status.conditions if said else status.conditions
-    return (*dropped, SetStatus(told.model_copy(update={"conditions": conditions})))
+    return (*dropped(job, objection[1]), SetStatus(told.model_copy(update={"conditions": conditions})))
