@@ -81,12 +81,15 @@ def _connected(kubeconfig: Path | None, context: str | None) -> Client:
 
 def _held(api: Client, namespace: str | None, untested: bool) -> Iterator[Held]:
     from rankmuster.adapters.kube import letting_go
+    from rankmuster.adapters.kube.api import NODES, PODS
     from rankmuster.collect.deadline import Deadline
 
     deadline = Deadline.after(LIST_SECONDS)
     yield from letting_go.finalizers(api, namespace, deadline)
-    yield from letting_go.gates(api, namespace, deadline)
-    yield from letting_go.labels(api, namespace, deadline)
-    yield from letting_go.fences(api, deadline)
+    pods = api.list(PODS, namespace, deadline)
+    yield from letting_go.gates(api, pods)
+    yield from letting_go.labels(api, pods)
+    nodes = api.list(NODES, None, deadline)
+    yield from letting_go.fences(api, nodes)
     if untested:
-        yield from letting_go.admission_taints(api, deadline)
+        yield from letting_go.admission_taints(api, nodes)

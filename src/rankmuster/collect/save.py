@@ -33,7 +33,7 @@ from rankmuster.collect.sink import Sink, SinkFull, Store
 from rankmuster.collect.strip.addresses import Addresses
 from rankmuster.collect.strip.text import Scrubber
 from rankmuster.collect.target import Target
-from rankmuster.collect.wishes import AddressMode, Wishes
+from rankmuster.collect.wishes import UNKNOWN, AddressMode, Wishes
 from rankmuster.model.ranks_text import ranks_text
 
 CLOSE_SHARE = 0.06
@@ -50,10 +50,6 @@ OF_NODE = frozenset({"hardware", "network", "kernel", "platform"})
 
 class Refused(Exception):
     """Nothing was begun; the message says why and what to do."""
-
-
-UNKNOWN = "unknown"
-"""For `Called.incarnation`: somebody else knows it, and a guess would contradict him."""
 
 
 @dataclass(frozen=True, slots=True)

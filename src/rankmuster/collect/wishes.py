@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+UNKNOWN = "unknown"
+"""For an instance's incarnation: somebody else knows it, and a guess would contradict him."""
+
 
 class RasRisk(str, Enum):
     """When RAS is asked on versions whose STATUS can hurt the job."""

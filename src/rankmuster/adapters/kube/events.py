@@ -14,9 +14,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timezone
 
 from rankmuster.adapters.kube.api import EVENTS, Api, Kind, KubeError, NotThere, Object
+from rankmuster.adapters.kube.fields import stamp
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.kube import FIELD_MANAGER
 
@@ -114,7 +114,7 @@ class Events:
         deadline = Deadline.after(CALL_SECONDS)
         if known is not None and wanted.at - known.first < SAME_SECONDS:
             known.count += 1
-            again = {"count": known.count, "lastTimestamp": _stamp(wanted.at)}
+            again = {"count": known.count, "lastTimestamp": stamp(wanted.at)}
             try:
                 self._api.patch(EVENTS, known.name, namespace, again, deadline)
                 return
@@ -128,7 +128,7 @@ class Events:
             self._known.popitem(last=False)
 
     def _body(self, wanted: _Wanted, made: _Known, namespace: str) -> Object:
-        at = _stamp(wanted.at)
+        at = stamp(wanted.at)
         on = {
             "apiVersion": wanted.on.kind.api_version,
             "kind": wanted.on.kind.kind,
@@ -162,7 +162,3 @@ def _name(wanted: _Wanted) -> str:
 def _fit(note: str) -> str:
     line = " ".join("".join(one if one.isprintable() else " " for one in note).split())
     return line.encode("utf-8", "replace")[:MOST_WORDS].decode("utf-8", "ignore")
-
-
-def _stamp(at: float) -> str:
-    return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

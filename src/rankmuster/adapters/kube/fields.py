@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from typing import Any
 
 from rankmuster.evidence.json_fields import number, unix_seconds
@@ -60,12 +61,18 @@ def moment(raw: object, *path: str) -> float | None:
     return unix_seconds(at(raw, *path))
 
 
-def texts(raw: object, *path: str) -> dict[str, str]:
-    """Labels or annotations: what is no text is left out. Keys repeat over thousands of objects, and are kept once."""
+def stamp(at: float) -> str:
+    """Unix seconds as Kubernetes writes times: what `moment` reads."""
+    return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def texts(raw: object, *path: str, prefixes: tuple[str, ...] = ("",)) -> dict[str, str]:
+    """Labels or annotations: what is no text is left out. Keys repeat over thousands of objects, and are kept once.
+    `prefixes`: of the keys that are wanted."""
     return {
         sys.intern(key): sys.intern(value) if len(value) <= 64 else value[:MOST_VALUE]
         for key, value in part(raw, *path).items()
-        if isinstance(key, str) and isinstance(value, str)
+        if isinstance(key, str) and key.startswith(prefixes) and isinstance(value, str)
     }
 
 

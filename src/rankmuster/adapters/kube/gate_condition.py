@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
 from typing import Any
 
 from rankmuster.adapters.kube.api import PODS, Api, Object
-from rankmuster.adapters.kube.fields import condition, parts, text
+from rankmuster.adapters.kube.fields import condition, parts, stamp, text
 from rankmuster.adapters.kube.rewriting import Pause, bound, rewrite
 from rankmuster.collect.deadline import Deadline
 from rankmuster.model.kube import GATE, PodView
@@ -30,7 +29,7 @@ def gate_patch(opened: bool, message: str, wall: Callable[[], float]) -> dict[st
         "status": "True" if opened else "False",
         "reason": OPEN if opened else CLOSED,
         "message": line,
-        "lastTransitionTime": datetime.fromtimestamp(wall(), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastTransitionTime": stamp(wall()),
     }
     return {"status": {"conditions": [made]}}
 

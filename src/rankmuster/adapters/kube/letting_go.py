@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,18 +33,18 @@ class Held:
     let_go: Callable[[], str]
 
 
-def fences(api: Api, deadline: Deadline) -> Iterator[Held]:
+def fences(api: Api, nodes: Iterable[Object]) -> Iterator[Held]:
     """Taints, labels and cordons of incidents."""
-    for raw in api.list(NODES, None, deadline):
+    for raw in nodes:
         fence, name = fence_of(raw), text(raw, "metadata", "name")
         if fence is not None and name is not None:
             what = f"node {name} is fenced by incident {fence.incident}: {fence.reason}"
             yield Held(what, partial(_lift, api, name, fence.incident))
 
 
-def admission_taints(api: Api, deadline: Deadline) -> Iterator[Held]:
+def admission_taints(api: Api, nodes: Iterable[Object]) -> Iterator[Held]:
     """Nodes that were not tested, or did not pass: without admission nobody lets them in."""
-    for raw in api.list(NODES, None, deadline):
+    for raw in nodes:
         name, uid = text(raw, "metadata", "name"), text(raw, "metadata", "uid")
         taint = next((one for one in parts(raw, "spec", "taints") if text(one, "key") == ADMISSION_TAINT), None)
         if taint is not None and name is not None and uid is not None:
@@ -52,22 +52,20 @@ def admission_taints(api: Api, deadline: Deadline) -> Iterator[Held]:
             yield Held(what, partial(_let_in, api, name, uid))
 
 
-def gates(api: Api, namespace: str | None, deadline: Deadline) -> Iterator[Held]:
+def gates(api: Api, pods: Iterable[Object]) -> Iterator[Held]:
     """Pods whose gate is not open: closed by an incident, or never opened."""
-    for raw in api.list(PODS, namespace, deadline):
+    for raw in pods:
         gated = any(text(one, "conditionType") == GATE for one in parts(raw, "spec", "readinessGates"))
         status = text(condition(raw, GATE), "status")
-        pod = _pod(raw)
-        if gated and status != "True" and pod is not None:
+        if gated and status != "True" and (pod := _pod(raw)) is not None:
             words = "was closed by an incident" if status == "False" else "nobody has opened"
             yield Held(f"pod {pod.namespace}/{pod.name} has a gate that {words}", partial(_open, api, pod))
 
 
-def labels(api: Api, namespace: str | None, deadline: Deadline) -> Iterator[Held]:
+def labels(api: Api, pods: Iterable[Object]) -> Iterator[Held]:
     """Pods whose label of a pool is parked."""
-    for raw in api.list(PODS, namespace, deadline):
-        pod = _pod(raw)
-        if pod is not None and KEPT in part(raw, "metadata", "annotations"):
+    for raw in pods:
+        if KEPT in part(raw, "metadata", "annotations") and (pod := _pod(raw)) is not None:
             yield Held(f"pod {pod.namespace}/{pod.name} has a parked label", partial(_give_back, api, pod))
 
 

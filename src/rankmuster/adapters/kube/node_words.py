@@ -10,11 +10,10 @@ import json
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timezone
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rankmuster.adapters.kube.fields import at, flag, part, parts, text
+from rankmuster.adapters.kube.fields import at, flag, part, parts, stamp, text
 from rankmuster.adapters.own_words import fit_reason
 from rankmuster.evidence.json_fields import unix_seconds
 from rankmuster.model.kube import FENCE_TAINT, FENCED_BY, FENCED_LABEL
@@ -61,7 +60,7 @@ def written(fence: Fence) -> str:
         "incident": fence.incident,
         "nodeUid": fence.node_uid,
         "reason": fit_reason(fence.reason),
-        "at": datetime.fromtimestamp(fence.at, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "at": stamp(fence.at),
         "taint": {"value": fence.value, "effect": fence.effect},
         "label": fence.label,
         "cordon": fence.cordon,
@@ -112,13 +111,8 @@ def with_fence(node: Mapping[str, Any], fence: Fence, *, cordon: bool) -> tuple[
     not ours, but for what an annotation of ours says, whose taint somebody has taken away."""
     had = fence_of(node)
     labelled = text(node, "metadata", "labels", FENCED_LABEL) is not None
-    made = Fence(
-        incident=fence.incident,
-        node_uid=fence.node_uid,
-        value=fence.value,
-        effect=fence.effect,
-        reason=fence.reason,
-        at=fence.at,
+    made = replace(
+        fence,
         label=not labelled or (had is not None and had.label),
         cordon=(cordon and not cordoned(node)) or (had is not None and had.cordon and cordoned(node)),
     )

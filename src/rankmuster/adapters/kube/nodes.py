@@ -50,9 +50,7 @@ def node_view(raw: Mapping[str, Any], label_keys: Collection[str] = ()) -> NodeV
         deleting=text(raw, "metadata", "deletionTimestamp") is not None,
         gpus=whole(raw, "status", "allocatable", GPU) or 0,
         labels={key: labels[key] for key in (*KEPT, *label_keys) if key in labels},
-        annotations={
-            key: value for key, value in texts(raw, "metadata", "annotations").items() if key.startswith(f"{DOMAIN}/")
-        },
+        annotations=texts(raw, "metadata", "annotations", prefixes=(f"{DOMAIN}/",)),
         taints=tuple(_taints(raw)),
         facts=_facts(raw, labels),
         address=_address(raw),

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from rankmuster.adapters.kube.fields import (
-    condition,
     controller,
     flag,
     identity,
@@ -54,14 +53,12 @@ def pod_view(raw: Mapping[str, Any]) -> PodView:
         ready=text(conditions.get("Ready"), "status") == "True",
         deleting=text(raw, "metadata", "deletionTimestamp") is not None,
         labels=texts(raw, "metadata", "labels"),
-        annotations={
-            key: value for key, value in texts(raw, "metadata", "annotations").items() if key.startswith(ANNOTATIONS)
-        },
+        annotations=texts(raw, "metadata", "annotations", prefixes=ANNOTATIONS),
         owner=controller(raw),
         containers=_containers(raw),
         gates={gate: _truth(conditions.get(gate)) for gate in gates if gate is not None},
         disruption=_disruption(conditions.get("DisruptionTarget")),
-        reason=text(raw, "status", "reason") or _unscheduled(raw),
+        reason=text(raw, "status", "reason") or _unscheduled(conditions.get("PodScheduled")),
         unready_since=moment(containers_ready, "lastTransitionTime")
         if text(containers_ready, "status") == "False"
         else None,
@@ -132,6 +129,5 @@ def _disruption(found: Mapping[str, Any] | None) -> str | None:
     return text(found, "reason") or "DisruptionTarget"
 
 
-def _unscheduled(raw: Mapping[str, Any]) -> str:
-    found = condition(raw, "PodScheduled")
+def _unscheduled(found: Mapping[str, Any] | None) -> str:
     return (text(found, "reason") or "") if text(found, "status") == "False" else ""

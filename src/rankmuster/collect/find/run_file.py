@@ -98,7 +98,7 @@ def _checked(path: Path, machine: Machine) -> Kept | None:
         raise NotBelieved(f"its supervisor's record {path} cannot be used: {error}") from error
     if f"{record.instance}.json" != path.name:
         raise NotBelieved(f"its supervisor's record {path} is of {record.instance[:80]!r}")
-    boot = _boot(machine)
+    boot = boot_of(machine)
     if boot is None or record.boot != boot:
         raise NotBelieved(f"its supervisor's record {path} is of an earlier boot of this machine")
     space = _namespace(machine)
@@ -126,7 +126,8 @@ def _read(path: Path) -> tuple[bytes, int]:
         return file.read(MAX_BYTES), about.st_uid
 
 
-def _boot(machine: Machine) -> str | None:
+def boot_of(machine: Machine) -> str | None:
+    """The boot id; None where it cannot be read."""
     try:
         return (machine.proc / BOOT_ID).read_text(encoding="ascii").strip()[:64] or None
     except (OSError, ValueError):

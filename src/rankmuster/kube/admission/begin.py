@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rankmuster.adapters.kube.fields import stamp
 from rankmuster.kube.admission import say
 from rankmuster.kube.admission.names import admission_name
 from rankmuster.kube.admission.seen import Admission, tainted
 from rankmuster.kube.admission.settings import AdmissionSettings
 from rankmuster.kube.admission.watched import changes, told, watched
-from rankmuster.kube.controller.conditions import stamp
 from rankmuster.kube.crd.admission import AdmissionStatus, Phase
 from rankmuster.kube.crd.base import Condition
 from rankmuster.model.kube import NodeView

@@ -84,7 +84,8 @@ class Memory:
         if kind == ADMISSIONS.kind:
             self.admission(found)
         elif kind == NODES.kind:
-            known = self.nodes().get(text(found, "metadata", "name") or "")
+            with self._lock:
+                known = self._nodes.get(text(found, "metadata", "name") or "")
             self.node(node_view(found, tuple(known.labels) if known is not None else ()))
 
     def only(self, names: frozenset[str]) -> None:

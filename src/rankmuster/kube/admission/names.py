@@ -19,9 +19,6 @@ TRUSTED = f"{DOMAIN}/trusted"
 AFTER = f"{DOMAIN}/after"
 """Annotation of a NodeAdmission: UID of the one of the same node that it follows."""
 
-TAINTED_BY = f"{DOMAIN}/admission-by"
-"""Annotation of a node whose admission taint is ours: JSON, which admission and when."""
-
 MOST_NODE = 24
 """Characters of a node's name in a Job's, whose pods have 63 with their own ending."""
 

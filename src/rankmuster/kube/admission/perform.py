@@ -21,7 +21,7 @@ from rankmuster.adapters.kube.api import (
     NotThere,
     Object,
 )
-from rankmuster.adapters.kube.fields import parts, text
+from rankmuster.adapters.kube.fields import parts, stamp, text
 from rankmuster.adapters.kube.job_manifest import FOR, JobOrder, job, service
 from rankmuster.adapters.kube.rewriting import Pause, rewrite
 from rankmuster.collect.deadline import Deadline
@@ -37,12 +37,11 @@ from rankmuster.kube.admission.acts import (
 )
 from rankmuster.kube.admission.begin import Begun
 from rankmuster.kube.admission.keep import Keeper
-from rankmuster.kube.admission.names import FACTS, TAINTED_BY
+from rankmuster.kube.admission.names import FACTS
 from rankmuster.kube.admission.read import begun, facts_text, owner_reference, status_patch
 from rankmuster.kube.admission.seen import Admission
 from rankmuster.kube.admission.settings import AdmissionSettings
-from rankmuster.kube.controller.conditions import stamp
-from rankmuster.model.kube import ADMISSION_TAINT, NodeView
+from rankmuster.model.kube import ADMISSION_BY, ADMISSION_TAINT, NodeView
 
 PENDING = "pending"
 """Value of the taint, as kubelets and Karpenter are told to set it."""
@@ -117,7 +116,7 @@ class Performer:
                 return None
             taint = {"key": ADMISSION_TAINT, "value": PENDING, "effect": "NoSchedule"}
             said = {"admission": admission.name, "at": stamp(self._wall()), "why": why[:300]}
-            annotations = {TAINTED_BY: json.dumps(said, sort_keys=True)}
+            annotations = {ADMISSION_BY: json.dumps(said, sort_keys=True)}
             return {"metadata": {"annotations": annotations}, "spec": {"taints": [*there, taint]}}
 
         self._rewrite_node(admission, change, deadline)
@@ -128,7 +127,7 @@ class Performer:
             kept = [one for one in there if one.get("key") != ADMISSION_TAINT]
             if len(kept) == len(there):
                 return None
-            return {"metadata": {"annotations": {TAINTED_BY: None}}, "spec": {"taints": kept or None}}
+            return {"metadata": {"annotations": {ADMISSION_BY: None}}, "spec": {"taints": kept or None}}
 
         self._rewrite_node(admission, change, deadline)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from rankmuster.adapters.kube.fields import stamp
 from rankmuster.adapters.kube.job_look import Failing, JobLook, JobState
 from rankmuster.evidence.json_fields import unix_seconds
 from rankmuster.kube.admission.acts import SetStatus
 from rankmuster.kube.admission.result import Result
 from rankmuster.kube.admission.seen import Admission
-from rankmuster.kube.controller.conditions import Wanted, stamp
+from rankmuster.kube.controller.conditions import Wanted
 from rankmuster.kube.crd.admission import AdmissionStatus, Phase
 from rankmuster.kube.crd.base import Condition
 from rankmuster.model.admission import Decision

@@ -30,6 +30,7 @@ from rankmuster.kube.admission.seen import Admission, Look
 from rankmuster.kube.admission.settings import AdmissionSettings
 from rankmuster.kube.admission.step import step
 from rankmuster.kube.admission.step_job import failed
+from rankmuster.kube.controller.said_once import SaidOnce
 from rankmuster.kube.crd.admission import Phase
 from rankmuster.model.fingerprint import Fingerprint
 from rankmuster.model.kube import NodeView
@@ -107,7 +108,7 @@ class AdmissionWork:
         self._listed_at: float | None = None
         self._last = ""
         self._asked: dict[str, float] = {}
-        self._troubles: dict[str, str] = {}
+        self._once = SaidOnce(say)
 
     # -- what others tell
 
@@ -245,7 +246,7 @@ class AdmissionWork:
         if all(isinstance(act, SetStatus) for act in acts):
             return True
         try:
-            self._memory.raw({"kind": ADMISSIONS.kind, **self._api.get(ADMISSIONS, one.name, None, deadline)})
+            self._memory.admission(self._api.get(ADMISSIONS, one.name, None, deadline))
         except NotThere:
             self._memory.admission_gone(one.name)
             return False
@@ -260,7 +261,7 @@ class AdmissionWork:
         for good is none."""
         try:
             if isinstance(act, SetStatus):
-                self._memory.raw({"kind": ADMISSIONS.kind, **self._api.get(ADMISSIONS, one.name, None, deadline)})
+                self._memory.admission(self._api.get(ADMISSIONS, one.name, None, deadline))
                 return
             message = f"could not {told(act, one.node)}: {error}"
             said: tuple[Act, ...] = words.waits(one, "NotDone", message, self._unix_now())
@@ -273,13 +274,11 @@ class AdmissionWork:
 
     def _trouble(self, node: str, words: str) -> None:
         """The same of the same node is said once."""
-        if self._troubles.get(node) != words:
-            self._troubles[node] = words
-            self._say(f"node {node}: {words}")
+        self._once.tell(node, f"node {node}: {words}")
 
     def _tell(self, one: Admission, act: Act) -> None:
         """What changes something is said, in the log and to whoever looks at the node."""
-        self._troubles.pop(one.node, None)
+        self._once.tell(one.node, "")
         if isinstance(act, SetStatus) and act.status.phase is one.phase:
             return
         self._say(f"node {one.node}: {told(act, one.node)}")

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.find.naming import clean
-from rankmuster.collect.find.run_file import BOOT_ID
+from rankmuster.collect.find.run_file import boot_of
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.proc import NotAllowed, Proc
+from rankmuster.collect.process_now import read_state
 from rankmuster.collect.strip.environment import allowed
 from rankmuster.collect.target import ProcessOfInstance, Target
 from rankmuster.model.run_record import MAX_BYTES, MAX_MEMBERS, Known, Life, Member, Record, written
@@ -60,6 +61,9 @@ class Roll:
         self._written: Record | None = None
         self._ended: float | None = None
         self._ended_by = ""
+        us = read_state(self._machine.proc, os.getpid())
+        self._us = Known(pid=os.getpid(), ticks=us.start_ticks if us is not None else 0)
+        self._boot, self._namespace = boot_of(self._machine) or "", _namespace(self._machine)
 
     @property
     def target(self) -> Target | None:
@@ -72,12 +76,6 @@ class Roll:
         """Whether an engine was seen, and nothing of it lives."""
         with self._lock:
             return self._ended is not None
-
-    @property
-    def lost(self) -> tuple[ProcessOfInstance, ...]:
-        """Ranks that were seen and do not live, while others do."""
-        target = self.target
-        return () if target is None else tuple(one for one in target.workers if not alive(one))
 
     def told_to_end(self, who: str) -> None:
         """What ends from now on was ended by somebody."""
@@ -138,8 +136,8 @@ class Roll:
         environment = dict(allowed(first.environ))
         return Record(
             instance=NAME,
-            boot=self._boot(),
-            supervisor=Known(pid=os.getpid(), ticks=self._own_ticks()),
+            boot=self._boot,
+            supervisor=self._us,
             incarnation=target.incarnation or datetime.fromtimestamp(began, timezone.utc).isoformat(),
             at=began,
             roster=tuple(Known(pid=one.pid, ticks=one.ticks) for one in members),
@@ -147,30 +145,19 @@ class Roll:
             life=Life(
                 cwd=str(first.cwd or "/"),
                 environment=environment,
-                namespace=self._namespace(),
+                namespace=self._namespace,
                 members=members,
                 ended=self._ended,
                 ended_by=self._ended_by,
             ),
         )
 
-    def _boot(self) -> str:
-        with contextlib.suppress(OSError, ValueError):
-            return (self._machine.proc / BOOT_ID).read_text(encoding="ascii").strip()[:64]
+
+def _namespace(machine: Machine) -> str:
+    try:
+        return Proc(machine.proc).link("self", "ns/pid") or ""
+    except (NotAllowed, OSError):
         return ""
-
-    def _namespace(self) -> str:
-        try:
-            return Proc(self._machine.proc).link("self", "ns/pid") or ""
-        except (NotAllowed, OSError):
-            return ""
-
-    def _own_ticks(self) -> int:
-        try:
-            stat = Proc(self._machine.proc).stat(os.getpid())
-        except (NotAllowed, OSError):
-            return 0
-        return stat.start_ticks if stat is not None else 0
 
 
 def _member(process: ProcessOfInstance, world: int | None) -> Member:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.save import UNKNOWN
+from rankmuster.collect.wishes import UNKNOWN
 from rankmuster.kube.agents import wire
 from rankmuster.kube.agents.handing import hand_over
 from rankmuster.kube.agents.outbox import Letter, Outbox

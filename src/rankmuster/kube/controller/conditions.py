@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any
+
+from rankmuster.adapters.kube.fields import stamp
 
 MOST_MESSAGE = 1_024
 
@@ -18,11 +19,6 @@ class Wanted:
     status: bool | None
     reason: str
     message: str = ""
-
-
-def stamp(at: float) -> str:
-    """Unix seconds as Kubernetes writes times."""
-    return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def conditions(

@@ -14,6 +14,7 @@ from typing import Any
 
 from rankmuster.adapters.kube.api import LEASES, Api, Conflict, KubeError, NotThere, Object
 from rankmuster.collect.deadline import Clock, Deadline
+from rankmuster.kube.controller.said_once import SaidOnce
 from rankmuster.kube.controller.settings import Election as Settings
 
 CALL_SECONDS = 5.0
@@ -94,7 +95,7 @@ class Election:
         self._api, self._settings, self._namespace, self._us = api, settings, namespace, us
         self._clock, self._unix_now, self._wait, self._say = clock, unix_now, wait, say
         self._seen = Observed()
-        self._told = ""
+        self._once = SaidOnce(say)
         self.leads_until = float("-inf")
 
     def lead(self) -> bool:
@@ -164,6 +165,4 @@ class Election:
         self.leads_until = float("-inf")
 
     def _tell(self, said: str) -> None:
-        if said != self._told:
-            self._say(said)
-        self._told = said
+        self._once.tell("lease", said)

@@ -19,7 +19,6 @@ CALL_SECONDS = 5.0
 MOST_A_TURN = 50
 """Pods of one turn: a fleet that is installed anew is opened within minutes, and the API server has others to serve."""
 
-
 MOST_TOLD = 1_000
 
 AGAIN_SECONDS = 2.0
@@ -62,9 +61,12 @@ class Gates:
             for pod in one.view.pods
             if self._waits(pod) and pod.uid not in held
         ]
+        kept_out: dict[str, str | None] = {}
         for one, pod in waiting[:MOST_A_TURN]:
             self._done[pod.uid] = self._clock() + AGAIN_SECONDS
-            incident = self._kept_out(one)
+            if one.name not in kept_out:
+                kept_out[one.name] = self._kept_out(one)
+            incident = kept_out[one.name]
             if incident is not None:
                 self._done[pod.uid] = self._clock() + TOLD_SECONDS
                 self._tell(

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rankmuster.kube.controller.conditions import Wanted, conditions, stamp
+from rankmuster.adapters.kube.fields import stamp
+from rankmuster.kube.controller.conditions import Wanted, conditions
 from rankmuster.kube.crd.incident import MOST_NOTE, MOST_TIMELINE
 from rankmuster.model.incident import Ending, EventKind, Outcome, Step
 from rankmuster.model.kube import API_VERSION
