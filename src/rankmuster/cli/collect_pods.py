@@ -155,17 +155,17 @@ def _wish(asked: PodsAsked) -> ExecWish:
 
     how = How.EPHEMERAL if asked.ephemeral else How.EXEC if asked.by_exec else How.AUTO
     return ExecWish(
-        asked.stopped,
-        asked.container,
-        how,
-        asked.image,
-        asked.instance,
-        asked.ras_risk,
-        asked.options,
-        asked.as_instance,
-        asked.as_incarnation,
-        asked.addresses,
-        asked.look_seconds,
+        stopped=asked.stopped,
+        ras_risk=asked.ras_risk,
+        instance=asked.instance,
+        as_instance=asked.as_instance,
+        as_incarnation=asked.as_incarnation,
+        addresses=asked.addresses,
+        look_seconds=asked.look_seconds,
+        container=asked.container,
+        how=how,
+        image=asked.image,
+        options=asked.options,
     )
 
 

@@ -16,6 +16,7 @@ from rankmuster.cli.options import Debug
 from rankmuster.cli.output import say, write_stdout
 from rankmuster.cli.status import CommandError, ExitStatus, doing
 from rankmuster.cli.told_to_end import told_to_end
+from rankmuster.model.incident import SERVED
 
 if TYPE_CHECKING:
     from rankmuster.incident.config import IncidentConfig
@@ -202,6 +203,6 @@ def _words(incident: Incident) -> str:
 def _status(incident: Incident) -> int:
     from rankmuster.model.incident import Outcome
 
-    if incident.closed in (Outcome.RECOVERED, Outcome.RESTORED):
+    if incident.closed in SERVED:
         return ExitStatus.HEALTHY
     return ExitStatus.UNDECIDED if incident.closed in (None, Outcome.OBSERVED) else ExitStatus.FAULT

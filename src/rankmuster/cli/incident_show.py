@@ -14,6 +14,7 @@ from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver, write_stdout
 from rankmuster.cli.status import CommandError, ExitStatus
 from rankmuster.cli.verdict_output import NoColor, Width, color_wanted, printed
+from rankmuster.model.incident import SERVED
 
 if TYPE_CHECKING:
     from rankmuster.model.incident import Step
@@ -63,7 +64,7 @@ def status_of(found: Account) -> int:
 
     if found.closed is None or found.outcome is Outcome.OBSERVED:
         return ExitStatus.UNDECIDED
-    well = found.outcome in (Outcome.RECOVERED, Outcome.RESTORED)
+    well = found.outcome in SERVED
     return ExitStatus.HEALTHY if well else ExitStatus.FAULT
 
 

@@ -23,13 +23,13 @@ from rankmuster.incident.steps import group as groups
 from rankmuster.incident.steps import traffic
 from rankmuster.incident.tools import ToolRole, Tools
 from rankmuster.model.incident import (
+    SERVED,
     Ending,
     Event,
     EventKind,
     Fenced,
     GroupState,
     NodeLook,
-    Outcome,
     Step,
     TrafficLook,
     TrafficState,
@@ -76,7 +76,7 @@ def put_right(
         time.sleep(TICK)
     said = [f"a call has still not come back, and what it does later nobody sees: {one}" for one in slots.unreturned()]
     wrong = _traffic(incident, record.events, tools, clock)
-    if wrong and close.outcome in (Outcome.RECOVERED, Outcome.RESTORED):
+    if wrong and close.outcome in SERVED:
         if sum(1 for one in record.events if one.note.startswith(RIGHT)) < MOST_AGAIN:
             plan = (Planned(Step.RESTORE, (), budget.of(Step.RESTORE), True),)
             event = planned_event(plan, at=unix_now(), by="", budget=budget)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rankmuster.model.incident import IncidentHead, OpenedBy, Outcome
+from rankmuster.model.incident import SERVED, IncidentHead, OpenedBy
 
 _WORSE = {OpenedBy.SLOW: 0, OpenedBy.STOPPED: 1, OpenedBy.ENDED: 2}
 """What a group may become while it is looked at."""
@@ -17,7 +17,7 @@ def handled(newest: IncidentHead | None, since: float, by: OpenedBy) -> bool:
         return True
     if since > newest.closed_at:
         return False
-    served = newest.outcome in (Outcome.RECOVERED, Outcome.RESTORED)
+    served = newest.outcome in SERVED
     if served and by is OpenedBy.ENDED and since > newest.opened_at:
         return False  # it was rebuilt and has ended before that was written down
     # a slow group that stops, and a stopped one that ends, has become something else; what serves again has not

@@ -183,6 +183,10 @@ class Outcome(str, Enum):
     FAILED = "failed"
 
 
+SERVED = (Outcome.RECOVERED, Outcome.RESTORED)
+"""It serves again."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentHead:
     """One incident in a list. `closed_at`, `outcome`: None while it is open. `lease`: who works on it now, or None."""

@@ -8,14 +8,18 @@ from typing import Any
 import pytest
 from kube_wire_talk import wish
 
-from rankmuster.kube.agents.wire import WishRefused, read_wish, wish_body
+from rankmuster.adapters.kube.agent_wire import CollectWish
+from rankmuster.kube.agents.wire import WishRefused, read_wish
+from rankmuster.model.kube import PodView
 
 
 def test_a_wish_is_read_as_it_was_sent() -> None:
     found = read_wish(wish(seconds=12.5, stopped=True, incarnation="u.r1"))
     assert (found.instance, found.incarnation, found.seconds, found.stopped) == ("ns.llm.0", "u.r1", 12.5, True)
     assert found.pods[0].uid == "aaaaaaaa-0000-0000-0000-000000000001"
-    assert read_wish(wish_body(found)) == found
+    pods = tuple(PodView(namespace=one.namespace, name=one.name, uid=one.uid, created=0.0) for one in found.pods)
+    sent = CollectWish(found.instance, found.incarnation, found.seconds, found.stopped, pods)
+    assert read_wish(json.dumps(sent.plain()).encode()) == found
     assert read_wish(wish(pods=None)).pods == ()
     assert read_wish(wish(seconds=0.1)).seconds == 2.0
 

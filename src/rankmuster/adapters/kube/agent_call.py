@@ -35,6 +35,7 @@ from rankmuster.adapters.kube.agent_wire import (
     left_bundle,
     sidecar_of,
 )
+from rankmuster.collect.bundle.digest import digest_of
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.strip.secrets import scrub_words
 from rankmuster.model.kube import SIDECAR_PORT, PodView
@@ -103,7 +104,7 @@ class AgentCall:
             raise NoAnswer(f"{peer.who}: {plain(name, 80)} is no name of a bundle; wanted is NAME.tar.zst")
         try:
             with bundle.open("rb") as file:
-                sha256, size = _digest(file)
+                size, sha256 = digest_of(file)
                 file.seek(0)
                 headers = {
                     "Content-Type": "application/zstd",
@@ -273,11 +274,3 @@ def _said(reply: Reply) -> str:
 
 def _wrong(peer: Peer, what: str, status: int) -> NoAnswer:
     return NoAnswer(f"{peer.who} ({peer.place}): {what}", status=status)
-
-
-def _digest(file: IO[bytes]) -> tuple[str, int]:
-    found, size = hashlib.sha256(), 0
-    while piece := file.read(1 << 20):
-        found.update(piece)
-        size += len(piece)
-    return found.hexdigest(), size

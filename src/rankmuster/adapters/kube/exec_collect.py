@@ -16,9 +16,8 @@ from rankmuster.adapters.kube.api import Api, KubeError
 from rankmuster.adapters.kube.ephemeral import attach
 from rankmuster.adapters.kube.pod_exec import EXEC_RIGHT, collect_in, denied, in_container, tools_in, where
 from rankmuster.adapters.kube.pods import engines
-from rankmuster.adapters.kube.shell_collect import LOOK_SECONDS, ShellWish, shell_collect
+from rankmuster.adapters.kube.shell_collect import ShellWish, shell_collect
 from rankmuster.collect.deadline import Deadline
-from rankmuster.collect.wishes import AddressMode, RasRisk
 from rankmuster.model.kube import SIDECAR, PodView
 
 SHELL_SHARE = 0.55
@@ -35,22 +34,14 @@ class How(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ExecWish:
-    """`container`: of the pod, None: the one that has GPUs. `options`: of `rankmuster collect` there. `instance`: by
-    name, where several run in the pod. `image`: of an ephemeral container. `as_instance`, `as_incarnation`: whose
-    evidence the bundle says it is."""
+class ExecWish(ShellWish):
+    """`container`: of the pod, None: the one that has GPUs. `options`: of `rankmuster collect` there. `image`: of an
+    ephemeral container."""
 
-    stopped: bool = False
     container: str | None = None
     how: How = How.AUTO
     image: str | None = None
-    instance: str | None = None
-    ras_risk: RasRisk = RasRisk.AFTER_STOP_CONFIRMED
     options: tuple[str, ...] = ()
-    as_instance: str | None = None
-    as_incarnation: str | None = None
-    addresses: AddressMode = AddressMode.FOREIGN
-    look_seconds: float = LOOK_SECONDS
 
     def words(self) -> tuple[str, ...]:
         """As `rankmuster collect` in a container takes it."""
@@ -79,7 +70,7 @@ def take_pod(api: Api, pod: PodView, wish: ExecWish, output: Path, deadline: Dea
     if not running:
         named = f"container {wish.container}" if wish.container else "container that ranks could run in"
         notes.append(f"{where(pod)}: no {named} is running")
-        return _with(notes, _shell(api, pod, None, frozenset(), wish, output, deadline))
+        return _with(notes, shell_collect(api, pod, None, frozenset(), wish, output, deadline))
     container = running[0]
     try:
         tools = tools_in(api, pod, container, deadline)
@@ -87,46 +78,18 @@ def take_pod(api: Api, pod: PodView, wish: ExecWish, output: Path, deadline: Dea
         notes.append(f"{in_container(pod, container)}: {denied(error, EXEC_RIGHT)}")
         if wish.how is How.AUTO and wish.image is None:
             notes.append("an ephemeral container needs no shell there: --ephemeral --image IMAGE")
-        return _with(notes, _shell(api, pod, None, frozenset(), wish, output, deadline))
+        return _with(notes, shell_collect(api, pod, None, frozenset(), wish, output, deadline))
     if {"runs", "python3"} <= tools:
         taken = collect_in(api, pod, container, output, _most(deadline), stopped=wish.stopped, options=options)
         if taken.bundle is not None:
             return _with(notes, taken)
         notes.append(taken.note)
-    return _with(notes, _shell(api, pod, container, tools, wish, output, deadline))
+    return _with(notes, shell_collect(api, pod, container, tools, wish, output, deadline))
 
 
 def _most(deadline: Deadline) -> Deadline:
     """Where another way may have to be gone after this one."""
     return deadline.within(deadline.remaining() * (1 - SHELL_SHARE / 2))
-
-
-def _shell(
-    api: Api,
-    pod: PodView,
-    container: str | None,
-    tools: frozenset[str],
-    wish: ExecWish,
-    output: Path,
-    deadline: Deadline,
-) -> Taken:
-    return shell_collect(
-        api,
-        pod,
-        container,
-        tools,
-        ShellWish(
-            wish.stopped,
-            wish.ras_risk,
-            wish.instance,
-            wish.as_instance,
-            wish.as_incarnation,
-            wish.addresses,
-            wish.look_seconds,
-        ),
-        output,
-        deadline,
-    )
 
 
 def _ephemeral(

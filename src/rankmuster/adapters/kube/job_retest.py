@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from rankmuster.adapters.kube.api import JOBS, NODES, SERVICES, Api, Conflict, KubeError, NotThere
-from rankmuster.adapters.kube.fields import text, whole
+from rankmuster.adapters.kube.api import NODES, Api, KubeError, NotThere
+from rankmuster.adapters.kube.fields import whole
+from rankmuster.adapters.kube.job_keep import ensure, remove
 from rankmuster.adapters.kube.job_look import Failing, JobLook, JobState, Payload
-from rankmuster.adapters.kube.job_manifest import FOR, JobOrder, job, service, work_seconds
+from rankmuster.adapters.kube.job_manifest import JobOrder, work_seconds
 from rankmuster.adapters.kube.job_record import record_of
 from rankmuster.adapters.kube.job_seen import look_at_job
 from rankmuster.adapters.kube.job_shape import JobShape
@@ -168,19 +169,8 @@ class JobRetest:
             if min(counts) < 1:
                 node = order.nodes[counts.index(min(counts))]
                 return f"node {node} has no {self._shape.gpu_resource} to give"
-            body = job(replace(order, gpus=min(counts)), self._shape)
-            try:
-                made = self._api.create(JOBS, body, self._namespace, call)
-            except Conflict:
-                made = self._api.get(JOBS, order.name, self._namespace, call)
-                if text(made, "metadata", "annotations", FOR) != order.belongs_to:
-                    return f"a Job {self._namespace}/{order.name} is there that is not of this operation"
-            uid = text(made, "metadata", "uid")
-            if order.pair and uid is not None:
-                try:
-                    self._api.create(SERVICES, service(order, uid), self._namespace, call)
-                except Conflict:
-                    return None
+            if not ensure(self._api, replace(order, gpus=min(counts)), self._shape, call):
+                return f"a Job {self._namespace}/{order.name} is there that is not of this operation"
         except KubeError as error:
             return f"no Job was created on {' and '.join(order.nodes)}: {plain(error, 300)}"
         return None
@@ -209,10 +199,7 @@ class JobRetest:
         """The time is over. It has hung where it ran as long as it might, and was too late otherwise."""
         where = f"Job {self._namespace}/{order.name}"
         try:
-            found = self._api.get(JOBS, order.name, self._namespace, deadline)
-            uid = text(found, "metadata", "uid")
-            if uid is not None and text(found, "metadata", "annotations", FOR) == order.belongs_to:
-                self._api.delete(JOBS, order.name, self._namespace, deadline, uid=uid)
+            remove(self._api, order.name, self._namespace, order.belongs_to, deadline)
             left = "it was deleted"
         except NotThere:
             left = "it is gone"

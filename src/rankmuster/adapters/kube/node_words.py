@@ -18,9 +18,6 @@ from rankmuster.adapters.own_words import fit_reason
 from rankmuster.evidence.json_fields import unix_seconds
 from rankmuster.model.kube import FENCE_TAINT, FENCED_BY, FENCED_LABEL
 
-MOST_SHORT = 63
-"""Characters of a label's or taint's value."""
-
 _SHORT = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _UNFIT = re.compile(r"[^-A-Za-z0-9_.]+")
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rankmuster.adapters.bundle_child import BUNDLE, sync
+from rankmuster.collect.bundle.digest import digest
 from rankmuster.collect.bundle.manifest import MAX_MANIFEST_BYTES, ManifestRefused, parse
 from rankmuster.collect.bundle.pack import pack
 from rankmuster.collect.bundle.paths import MANIFEST
@@ -44,9 +45,6 @@ MARK = ".uploaded.json"
 """Behind a bundle's name: says where its copy is."""
 
 MOST_MARK = 64 << 10
-
-THERE = "exists already"
-"""What `upload` says of a name that is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,7 @@ class Uploads:
                 shown = redact(done.url)
                 note = f"{done.size} bytes, {done.checked} checked, {done.seconds:.1f} s"
             except UploadFailed as error:
-                if THERE not in str(error):
+                if not error.there:
                     raise
                 shown, note = redact(place), "it was there already, from an earlier attempt"
             _mark(bundle, shown)
@@ -171,11 +169,8 @@ class Uploads:
         """(the copy's name, the archive that was made for it; None where the bundle is one)."""
         stem = _name(bundle, self._root)
         if bundle.is_file():
-            digest = hashlib.sha256()
-            with bundle.open("rb") as file:
-                while piece := file.read(1 << 20):
-                    digest.update(piece)
-            return f"{stem}-{digest.hexdigest()[:16]}.tar.zst", None
+            _, sha256 = digest(bundle)
+            return f"{stem}-{sha256[:16]}.tar.zst", None
         data = _manifest(bundle)
         beside = bundle.with_name(f".{bundle.name}.upload.tar.zst")
         beside.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rankmuster.collect.bundle.upload_worker import MISSING_EXTRA
+from rankmuster.collect.bundle.upload_worker import MISSING_EXTRA, THERE
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.strip.pem import scrub_pem
 from rankmuster.collect.strip.secrets import scrub_secrets
@@ -34,6 +34,11 @@ _CREDENTIAL = re.compile(r"(?:KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|SAS)", re.I
 
 class UploadFailed(Exception):
     """The bundle was not copied; the message says what was tried, what came back, and that the local copy is safe."""
+
+    @property
+    def there(self) -> bool:
+        """Whether the place is taken."""
+        return THERE in str(self)
 
 
 @dataclass(frozen=True, slots=True)

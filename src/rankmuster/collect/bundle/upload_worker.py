@@ -20,6 +20,8 @@ MAX_READ_BACK = 256 << 20
 _ATOMIC = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory", "oci", "r2"})
 """Stores in which an object appears whole or not at all, so that no second name is needed."""
 MISSING_EXTRA = "missing extra"
+THERE = "exists already"
+"""What is said of a place that is taken."""
 
 
 def put(path: Path, url: str) -> dict[str, Any]:
@@ -33,7 +35,7 @@ def put(path: Path, url: str) -> dict[str, Any]:
         url += path.name
     store, place = fsspec.core.url_to_fs(url)
     if store.exists(place):
-        raise FileExistsError(f"{url} exists already; a bundle is never written over anything")
+        raise FileExistsError(f"{url} {THERE}; a bundle is never written over anything")
     names = [""] if path.is_file() else _names(path)
     atomic = _protocols(store) <= _ATOMIC
     total, sure = 0, True

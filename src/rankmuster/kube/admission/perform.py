@@ -13,16 +13,15 @@ from typing import Any
 
 from rankmuster.adapters.kube.api import (
     ADMISSIONS,
-    JOBS,
     NODES,
-    SERVICES,
     Api,
     Conflict,
     NotThere,
     Object,
 )
 from rankmuster.adapters.kube.fields import parts, stamp, text
-from rankmuster.adapters.kube.job_manifest import FOR, JobOrder, job, service
+from rankmuster.adapters.kube.job_keep import ensure, remove
+from rankmuster.adapters.kube.job_manifest import JobOrder
 from rankmuster.adapters.kube.rewriting import Pause, rewrite
 from rankmuster.collect.deadline import Deadline
 from rankmuster.kube.admission.acts import (
@@ -140,17 +139,8 @@ class Performer:
         self._seen(found)
 
     def _create(self, act: CreateJob, admission: Admission, node: NodeView, deadline: Deadline) -> None:
-        order = self.order(act, admission, node)
-        try:
-            made = self._api.create(JOBS, job(order, self._settings.job), self.namespace, deadline)
-        except Conflict:
-            made = self._api.get(JOBS, act.name, self.namespace, deadline)
-            if text(made, "metadata", "annotations", FOR) != admission.uid:
-                return  # none of ours: the next look says so, and another attempt has another name
-        uid = text(made, "metadata", "uid")
-        if act.good is not None and uid is not None:
-            with contextlib.suppress(Conflict):
-                self._api.create(SERVICES, service(order, uid), self.namespace, deadline)
+        # where one of that name is none of ours the next look says so, and another attempt has another name
+        ensure(self._api, self.order(act, admission, node), self._settings.job, deadline)
 
     def order(self, act: CreateJob, admission: Admission, node: NodeView) -> JobOrder:
         """What is to be created."""
@@ -166,10 +156,7 @@ class Performer:
 
     def _delete(self, name: str, admission: Admission, deadline: Deadline) -> None:
         with contextlib.suppress(NotThere, Conflict):
-            found = self._api.get(JOBS, name, self.namespace, deadline)
-            uid = text(found, "metadata", "uid")
-            if uid is not None and text(found, "metadata", "annotations", FOR) == admission.uid:
-                self._api.delete(JOBS, name, self.namespace, deadline, uid=uid)
+            remove(self._api, name, self.namespace, admission.uid, deadline)
 
     def _ask_again(self, trigger: str, admission: Admission, deadline: Deadline) -> None:
         """Asked of the node itself: what is known of it here may be older than our own lifting of the taint."""

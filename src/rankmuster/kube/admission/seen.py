@@ -11,8 +11,6 @@ from rankmuster.kube.admission.result import Result
 from rankmuster.kube.crd.admission import AdmissionStatus, Phase, Release
 from rankmuster.model.kube import ADMISSION_TAINT, NodeView
 
-OPEN = (Phase.PENDING, Phase.TESTING)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:

@@ -17,8 +17,6 @@ from rankmuster.kube.admission.settings import AdmissionSettings
 from rankmuster.kube.crd.admission import Phase
 from rankmuster.model.kube import NodeView
 
-_SETTLED = (Phase.PASSED, Phase.RELEASED, Phase.PROVISIONAL)
-
 
 def step(
     admission: Admission, node: NodeView | None, look: Look, now: float, settings: AdmissionSettings
@@ -37,9 +35,11 @@ def step(
         seal, why = look.passed or (None, TRUSTED)
         return (SetStatus(trusted_status(admission.generation, why, now, seal)),)
     if admission.admitted:
-        if tainted(node) and admission.said("Tainted") == "False":
+        if not tainted(node):
+            return ()
+        if admission.said("Tainted") == "False":
             return (AskAgain(f"somebody has put the taint on {node.name} by hand"),)
-        return _lifted(admission, node, "it was admitted", now) if tainted(node) else ()
+        return (LiftTaint("it was admitted"), *say.tainted(admission, now, False))
     if look.unsettled:
         return say.waits(admission, "BeingChanged", look.unsettled, now)
     if not tainted(node):
@@ -82,10 +82,6 @@ def _anew(admission: Admission, now: float) -> tuple[Act, ...]:
     """A person asks for it, or takes a release back."""
     why = "it is asked for again" if admission.again > admission.status.again else "its release was taken back"
     return (*_dropped(admission, why), SetStatus(say.fresh(admission, why, now)))
-
-
-def _lifted(admission: Admission, node: NodeView, why: str, now: float) -> tuple[Act, ...]:
-    return (LiftTaint(why), *say.tainted(admission, now, False)) if tainted(node) else ()
 
 
 def _dropped(admission: Admission, why: str) -> tuple[Act, ...]:

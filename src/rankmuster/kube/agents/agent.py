@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rankmuster.adapters.kube.agent_wire import POD_UID, SHA256
 from rankmuster.kube.agents import wire
 from rankmuster.kube.agents.fingerprint_now import FingerprintNow
 from rankmuster.kube.agents.hardware_page import HardwarePage
@@ -121,7 +122,7 @@ class NodeAgent:
         card, handle = self._shelf.card(asked.path), self._shelf.open(asked.path)
         if card is None or handle is None:
             return trouble(404, "there is no bundle of that name here")
-        return Answer(200, content_type=wire.BUNDLE_TYPE, headers={wire.SHA256: card.sha256}, file=handle)
+        return Answer(200, content_type=wire.BUNDLE_TYPE, headers={SHA256: card.sha256}, file=handle)
 
     def _put(self, asked: Asked) -> Answer:
         headers = asked.headers
@@ -130,8 +131,8 @@ class NodeAgent:
                 asked.path,
                 asked.length,
                 asked.body,
-                sha256=headers.get(wire.SHA256.lower(), ""),
-                pod_uid=headers.get(wire.POD_UID.lower(), ""),
+                sha256=headers.get(SHA256.lower(), ""),
+                pod_uid=headers.get(POD_UID.lower(), ""),
                 instance=headers.get(wire.INSTANCE.lower(), "")[:253],
             )
         except NotKept as refused:

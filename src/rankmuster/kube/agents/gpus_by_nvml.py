@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.kube.agents.gpu_row import Row
@@ -58,7 +59,8 @@ class GpusByNvml:
     def __init__(self, clock: Clock, *, now: Callable[[], float] = time.time, period: float = PERIOD) -> None:
         self._clock = clock
         self._period = period
-        self._signal = NvmlSignal("node", period=period, clock=clock, now=now)
+        self._made = partial(NvmlSignal, "node", period=period, clock=clock, now=now)
+        self._signal = self._made()
         self._lock = threading.Lock()
         self._gpus: dict[int, _Gpu] = {}
         self._wanted_at = 0.0
@@ -100,7 +102,7 @@ class GpusByNvml:
         # nobody wants to know: the driver is not held open for it
         with self._lock:
             self._signal.close()
-            self._signal = NvmlSignal("node", period=self._period, clock=self._clock)
+            self._signal = self._made()
             self._gpus.clear()
             self._thread = None
 

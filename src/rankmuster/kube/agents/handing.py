@@ -8,8 +8,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from rankmuster.adapters.http_call import NotCalled, call
+from rankmuster.adapters.kube.agent_wire import POD_UID, SHA256
 from rankmuster.collect.deadline import Deadline
-from rankmuster.kube.agents.wire import BUNDLE_TYPE, INSTANCE, POD_UID, SHA256
+from rankmuster.kube.agents.wire import BUNDLE_TYPE, INSTANCE
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
 ATTEMPT_SECONDS = 20.0

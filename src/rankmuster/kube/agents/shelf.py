@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
+from rankmuster.adapters.kube.agent_wire import POD_UID, SHA256
 from rankmuster.kube.agents.wire import BUNDLE_NAME, UID
 
 MOST_BUNDLES = 64
@@ -117,7 +118,7 @@ class Shelf:
         if BUNDLE_NAME.fullmatch(name) is None:
             raise NotKept(400, "a bundle is called letters, digits and ._- and ends in .tar.zst")
         if UID.fullmatch(pod_uid) is None:
-            raise NotKept(400, "X-Rankmuster-Pod-Uid is missing, or is no UID")
+            raise NotKept(400, f"{POD_UID} is missing, or is no UID")
         known = self.card(name)
         if known is not None:
             if known.sha256 == sha256:
@@ -142,7 +143,7 @@ class Shelf:
                 file.flush()
                 os.fsync(file.fileno())
             if digest.hexdigest() != sha256:
-                raise NotKept(422, f"what came has sha256 {digest.hexdigest()}, and not what X-Rankmuster-Sha256 says")
+                raise NotKept(422, f"what came has sha256 {digest.hexdigest()}, and not what {SHA256} says")
             card = Card(name, sha256, length, pod_uid, self._now(), instance)
             with self._lock:
                 if name in self._cards:

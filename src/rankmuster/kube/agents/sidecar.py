@@ -20,6 +20,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from rankmuster.adapters.kube.agent_wire import ENDING, POD_UID, SHA256
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.wishes import UNKNOWN
 from rankmuster.kube.agents import wire
@@ -138,7 +139,7 @@ class Sidecar:
     def _anothers(self, asked: Asked) -> Answer | None:
         """Who asks for another pod, which had this address, would take what we say for its. A pod of the same instance
         is another one, too: our ranks would be there twice, and its not at all."""
-        own, meant = self._settings.pod_uid, asked.headers.get(wire.POD_UID.lower(), "")
+        own, meant = self._settings.pod_uid, asked.headers.get(POD_UID.lower(), "")
         if not own or not meant or own == meant:
             return None
         return trouble(422, f"this is pod {own}, and {meant} was meant: is its address another's?")
@@ -310,8 +311,8 @@ def bundle_answer(taken: Taken, handle: Any) -> Answer:
     if handle is None:
         return trouble(500, taken.note or "there is no bundle")
     headers: Mapping[str, str] = {
-        wire.SHA256: taken.sha256,
-        wire.ENDING: "partial" if taken.partial else "done",
-        "X-Rankmuster-Note": json.dumps(taken.note[:1000]),
+        SHA256: taken.sha256,
+        ENDING: "partial" if taken.partial else "done",
+        wire.NOTE: json.dumps(taken.note[:1000]),
     }
     return Answer(200, content_type=wire.BUNDLE_TYPE, headers=headers, file=handle)

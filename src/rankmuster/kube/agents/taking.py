@@ -63,7 +63,6 @@ class Taker:
         self._most = most
         self._lock = threading.Lock()
         self._running: dict[Hashable, _One] = {}
-        self._hurry = threading.Event()
         with contextlib.suppress(OSError):
             shutil.rmtree(folder)
 
@@ -72,10 +71,6 @@ class Taker:
         """Collections under way."""
         with self._lock:
             return len(self._running)
-
-    def hurry(self) -> None:
-        """Whatever runs finishes with what it has, for good: this process is told to end."""
-        self._hurry.set()
 
     def take(
         self, key: Hashable, options: Sequence[str], seconds: float, keep: Callable[[Taken], object] | None = None
@@ -129,7 +124,6 @@ class Taker:
             grace=GRACE,
             clock=self._clock,
             cwd=ROOT,
-            hurry=self._hurry.is_set,
             step_back=False,  # it does so itself
         )
         words = ran.problem or last_words(ran)

@@ -11,9 +11,6 @@ from rankmuster.kube.agents.shelf import Card, Shelf
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 600.0
 
-THERE = "exists already"
-"""What `upload` says of a name that is taken: ours hold time and pod, so it is an earlier attempt's copy."""
-
 
 class Uploading:
     """One thread, from `start` until `close`. `url`: of a folder of the store. `seconds`: for one bundle."""
@@ -72,7 +69,7 @@ class Uploading:
         try:
             done = upload(self._shelf.folder / card.name, self._url, Deadline.after(self._seconds))
         except UploadFailed as error:
-            if THERE in str(error):
+            if error.there:  # names hold time and pod: it is an earlier attempt's copy
                 self._shelf.uploaded(card.name, f"{redact(self._url)}{card.name}")
                 return True
             if self._shelf.card(card.name) is None:

@@ -10,11 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-WISH_SCHEMA = "rankmuster.collect-wish/1"
+from rankmuster.adapters.kube.agent_wire import WISH
 
-SHA256 = "X-Rankmuster-Sha256"
-ENDING = "X-Rankmuster-Ending"
-POD_UID = "X-Rankmuster-Pod-Uid"
+NOTE = "X-Rankmuster-Note"
 INSTANCE = "X-Rankmuster-Instance"
 
 BUNDLE_TYPE = "application/zstd"
@@ -72,8 +70,8 @@ def read_wish(body: bytes) -> Wish:
         raise WishRefused(f"the body is no JSON ({str(error)[:100]})") from error
     if not isinstance(said, dict):
         raise WishRefused("the body is no JSON object")
-    if said.get("schema") != WISH_SCHEMA:
-        raise WishRefused(f"schema is {str(said.get('schema'))[:80]!r}; this version takes {WISH_SCHEMA}")
+    if said.get("schema") != WISH:
+        raise WishRefused(f"schema is {str(said.get('schema'))[:80]!r}; this version takes {WISH}")
     instance = _text(said, "instance")
     if instance is None:
         raise WishRefused("instance is missing: whose evidence is wanted?")
@@ -107,17 +105,3 @@ def _text(said: dict[str, Any], field: str) -> str | None:
     if not isinstance(value, str) or len(value) > _TEXT or not value.isprintable():
         raise WishRefused(f"{field} is no text of at most {_TEXT} printable characters")
     return value
-
-
-def wish_body(wish: Wish) -> bytes:
-    """As it is sent."""
-    pods = [{"namespace": pod.namespace, "name": pod.name, "uid": pod.uid} for pod in wish.pods]
-    said = {
-        "schema": WISH_SCHEMA,
-        "instance": wish.instance,
-        "incarnation": wish.incarnation,
-        "seconds": wish.seconds,
-        "stopped": wish.stopped,
-        "pods": pods,
-    }
-    return json.dumps(said).encode()

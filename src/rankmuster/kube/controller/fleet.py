@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from rankmuster.adapters.kube.find import stand_in
 from rankmuster.adapters.kube.instances import instance, instances, is_single
 from rankmuster.adapters.kube.members import member_of
+from rankmuster.adapters.kube.naming import incarnation_of
 from rankmuster.adapters.kube.workloads import WorkloadView
 from rankmuster.kube.controller.matching import Governed, PolicyView, WorkloadKey, govern
 from rankmuster.model.kube import InstanceView, NodeView, PodView, WorkloadKind
@@ -35,6 +36,16 @@ class Known:
     @property
     def name(self) -> str:
         return self.view.name
+
+    @property
+    def container(self) -> str | None:
+        """In which the ranks run, where the policy says so."""
+        return self.policy.spec.container if self.policy.spec is not None else None
+
+    @property
+    def incarnation(self) -> str | None:
+        """What runs now."""
+        return incarnation_of(self.view, self.container)
 
     @property
     def nodes(self) -> dict[str, str]:
@@ -244,10 +255,6 @@ class Fleet:
         return told | {policy.key}
 
     # -- what is asked
-
-    def instance(self, name: str) -> Known | None:
-        with self._lock:
-            return self._known.get(name)
 
     def governed(self, name: str) -> Known | None:
         """The instance, also where it is one of a Deployment whose pod is gone: another pod stands in for it, under

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rankmuster.adapters.kube.naming import incarnation_of
 from rankmuster.adapters.kube.pods import ended, engines
 from rankmuster.incident.handled import handled
 from rankmuster.incident.seen import Seen
 from rankmuster.kube.controller.fleet import Fleet, Known
 from rankmuster.kube.controller.states import State, States
 from rankmuster.model.fault import Progress
-from rankmuster.model.incident import IncidentHead, OpenedBy, Opening, Outcome
+from rankmuster.model.incident import SERVED, IncidentHead, OpenedBy, Opening
 from rankmuster.model.kube import ContainerView
 
 
@@ -89,18 +88,14 @@ class KubeFollower:
         A start ends once. And what came after one that was rebuilt, and served, has stopped anew: also where that was
         before its incident was closed.
         """
-        newest, incarnation = self._newest(known.name), self._incarnation(known)
+        newest, incarnation = self._newest(known.name), known.incarnation
         if newest is not None and newest.closed_at is not None and newest.incarnation and incarnation:
             same = newest.incarnation == incarnation
             if same and by is OpenedBy.ENDED and newest.by is OpenedBy.ENDED:
                 return True
-            if not same and newest.outcome in (Outcome.RECOVERED, Outcome.RESTORED):
+            if not same and newest.outcome in SERVED:
                 return False
         return handled(newest, since, by)
-
-    @staticmethod
-    def _incarnation(known: Known) -> str | None:
-        return incarnation_of(known.view, known.policy.spec.container if known.policy.spec is not None else None)
 
     def _opening(
         self, known: Known, by: OpenedBy, progress: Progress, since: float, reason: str, state: State | None
@@ -109,7 +104,7 @@ class KubeFollower:
         view = state.view if state is not None else None
         return Opening(
             instance=known.name,
-            incarnation=self._incarnation(known),
+            incarnation=known.incarnation,
             by=by,
             progress=progress,
             at=self._unix_now(),
@@ -125,23 +120,21 @@ def about_what_runs(known: Known, state: State) -> bool:
     out, and no engine has been started since the watch looked."""
     if state.pod_uid not in {pod.uid for pod in known.view.pods}:
         return False
-    container = known.policy.spec.container if known.policy.spec is not None else None
     for pod in known.view.pods:
         if pod.deleting:
             return False
-        if any(one.started_at is not None and one.started_at > state.at for one in engines(pod, container)):
+        if any(one.started_at is not None and one.started_at > state.at for one in engines(pod, known.container)):
             return False
     return True
 
 
 def ended_by_itself(known: Known) -> ContainerView | None:
     """The engine's container that ended first, where none of the group runs, and nobody has told it to end."""
-    container = known.policy.spec.container if known.policy.spec is not None else None
     found = []
     for pod in known.view.pods:
         if pod.deleting or pod.phase == "Succeeded" or pod.disruption is not None:
             return None
-        boxes = engines(pod, container)
+        boxes = engines(pod, known.container)
         if not boxes or any(one.running for one in boxes):
             return None
         over = [one for one in boxes if one.exit_code is not None]

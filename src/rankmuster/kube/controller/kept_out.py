@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from rankmuster.incident.journal import Journal
-from rankmuster.model.incident import EventKind, Outcome, Step
-
-SERVED = (Outcome.RECOVERED, Outcome.RESTORED)
+from rankmuster.model.incident import SERVED, EventKind, Step
 
 
 def kept_out(journal: Journal, instance: str, incarnation: str | None) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 from rankmuster.adapters.kube.fields import stamp
 from rankmuster.kube.controller.conditions import Wanted, conditions
 from rankmuster.kube.crd.incident import MOST_NOTE, MOST_TIMELINE
-from rankmuster.model.incident import Ending, EventKind, Outcome, Step
+from rankmuster.model.incident import SERVED, Ending, EventKind, Step
 from rankmuster.model.kube import API_VERSION
 from rankmuster.report.incident_account import Account
 from rankmuster.report.incident_json import incident_plain
@@ -135,7 +135,7 @@ def _conditions(account: Account, told: Mapping[str, Any]) -> list[Wanted]:
         ),
     ]
     if not opened:
-        good = account.outcome in (Outcome.RECOVERED, Outcome.RESTORED)
+        good = account.outcome in SERVED
         note = account.closed.note if account.closed is not None else ""
         found.append(Wanted("Recovered", good, _camel(account.outcome), fit(note, MOST_NOTE)))
     return found

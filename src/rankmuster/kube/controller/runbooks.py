@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rankmuster.adapters.kube.naming import incarnation_of
 from rankmuster.collect.deadline import Deadline
 from rankmuster.incident.budget import DEFAULT_SECONDS
 from rankmuster.incident.config import IncidentConfig
@@ -79,8 +78,7 @@ class Runbooks:
 
     def kept_out(self, known: Known) -> str | None:
         """Why new pods of an instance get no traffic; None where they may. Raises what the journal raises."""
-        container = known.policy.spec.container if known.policy.spec is not None else None
-        return kept_out(self._outside.journal, known.name, incarnation_of(known.view, container))
+        return kept_out(self._outside.journal, known.name, known.incarnation)
 
     def _runner(self, known: Known) -> Runner:
         spec = known.policy.spec

@@ -59,10 +59,6 @@ class Runners(Mapping[str, Runner]):
             if name not in self._orphans:
                 self._orphans[name] = self._orphan(name)
 
-    def forget(self, name: str) -> None:
-        with self._lock:
-            self._orphans.pop(name, None)
-
     def __iter__(self) -> Iterator[str]:
         return iter([one.name for one in self._fleet.instances()])
 

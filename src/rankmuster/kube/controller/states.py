@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rankmuster.adapters.kube.agent_wire import NoAnswer
-from rankmuster.adapters.kube.naming import incarnation_of
 from rankmuster.collect.deadline import Clock, Deadline
 from rankmuster.incident.seen import Seen
 from rankmuster.kube.controller.fleet import Known
@@ -165,8 +164,7 @@ class States:
             names = ", ".join(view.name for view in snapshot.instances[:5]) or "none"
             problem = f"the sidecar of pod {pod.name} watches no instance {one.name}: it sees {names}"
             return State(self._clock(), at, None, pod.uid, skew, problem)
-        container = one.policy.spec.container if one.policy.spec is not None else None
-        return State(self._clock(), at, view, pod.uid, skew, incarnation=incarnation_of(one.view, container))
+        return State(self._clock(), at, view, pod.uid, skew, incarnation=one.incarnation)
 
 
 def askable(one: Known) -> list[PodView]:

@@ -13,10 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rankmuster.adapters.kube.api import ADMISSIONS, INCIDENTS, NODES, PODS, POLICIES, Kind
-from rankmuster.adapters.kube.workloads import KINDS
+from rankmuster.adapters.kube.api import NODES, PODS, Kind
 from rankmuster.kube.controller.settings import ControllerSettings
-from rankmuster.model.kube import FIELD_MANAGER, WorkloadKind
+from rankmuster.model.kube import FIELD_MANAGER
 
 PAGE = 250
 """Objects of one page of a list: of pods it is about 5 MB."""
@@ -133,8 +132,3 @@ class Watching:
         if self._settings.nodes:
             settings.watching.label_selectors[NODES.version, NODES.plural] = self._settings.nodes
         return settings
-
-
-KINDS_OF_WORKLOADS: dict[Kind, WorkloadKind] = {kind: name for name, kind in KINDS.items()}
-
-OURS = (POLICIES, INCIDENTS, ADMISSIONS)

@@ -62,16 +62,13 @@ class PodGroup:
 
     def _stages(self, view: InstanceView, deadline: Deadline) -> Sequence[Sequence[Target]]:  # noqa: ARG002
         """What is deleted to end it, in order. Raises KubeError where something has to be read for it."""
-        first = [pod for pod in view.pods if view.anchor is None or pod.uid != view.anchor.uid]
-        return [[Target.pod(pod) for pod in first if not pod.deleting], self._anchor(view)]
+        anchor = view.anchor
+        first = [pod for pod in view.pods if anchor is None or pod.uid != anchor.uid]
+        last = [Target.pod(anchor)] if anchor is not None and not anchor.deleting else []
+        return [[Target.pod(pod) for pod in first if not pod.deleting], last]
 
     def _also(self, view: InstanceView, left: tuple[PodView, ...], took: float, deadline: Deadline) -> None:
         """While it is waited for them."""
-
-    @staticmethod
-    def _anchor(view: InstanceView, *, foreground: bool = False) -> list[Target]:
-        there = view.anchor is not None and not view.anchor.deleting
-        return [Target.pod(view.anchor, foreground=foreground)] if view.anchor is not None and there else []
 
     # -- Group ---------------------------------------------------------------------------------------------------------
 
@@ -262,9 +259,7 @@ class PodGroup:
         return Answer(ending=Ending.PARTIAL, note=note, data=data)
 
     def _calls(self, view: InstanceView) -> list[str]:
-        anchors = self._anchor(view)
-        others = [pod for pod in view.pods if view.anchor is None or pod.uid != view.anchor.uid]
-        return [one.words for one in (*(Target.pod(pod) for pod in others if not pod.deleting), *anchors)]
+        return [one.words for stage in self._stages(view, Deadline(0.0)) for one in stage]
 
     def _unknown_call(self, incarnation: str | None) -> str:
         return f"# DELETE of each pod of {self.name} with its UID, if {incarnation or 'it'} is what runs then"

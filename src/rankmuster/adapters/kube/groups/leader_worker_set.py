@@ -33,9 +33,3 @@ class LeaderWorkerSetGroup(PodGroup):
         forgotten = [Target.pod(pod) for pod in left if not pod.deleting]
         if forgotten and took >= COLLECT_SECONDS:
             delete_all(self._api, [forgotten], deadline)
-
-    def _calls(self, view: InstanceView) -> list[str]:
-        return [one.words for one in self._stages(view, _NEVER)[0]]
-
-
-_NEVER = Deadline(0.0)
