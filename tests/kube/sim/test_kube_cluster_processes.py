@@ -110,8 +110,8 @@ def test_containers_see_their_volumes_environment_and_each_other_and_nothing_els
 
 
 def test_sidecars_start_first_and_end_last_within_the_grace(cluster):
-    say = "trap 'echo end $0 >>/work/order; exit 0' TERM; echo start $0 >>/work/order; while :; do sleep 0.05; done"
-    mount = {"volumeMounts": [{"name": "work", "mountPath": "/work"}]}
+    say = "trap 'echo end $0 >>/told/order; exit 0' TERM; echo start $0 >>/told/order; while :; do sleep 0.05; done"
+    mount = {"volumeMounts": [{"name": "work", "mountPath": "/told"}]}
     side = {"name": "side", "image": "any", "command": ["sh", "-c", say, "side"], "restartPolicy": "Always", **mount}
     main = {"name": "main", "image": "any", "command": ["sh", "-c", say, "main"], **mount}
     disk = {"name": "work", "hostPath": {"path": "/work-of-test"}}
