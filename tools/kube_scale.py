@@ -349,9 +349,29 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     for name, these in (("default", limits), ("wide", wide)):
         world_.order(heal=True)
         with tempfile.TemporaryDirectory() as folder:
-            found["runs"].append({"limits": name, **_run(world_, Path(folder), these, given, name)})
+            ran = _run(world_, Path(folder), these, given, name)
+            found["runs"].append({"limits": name, **ran, "not_recovered": _why(Path(folder))})
     world_.process.terminate()
     return found
+
+
+def _why(folder: Path) -> dict[str, int]:
+    """Of the incidents that were closed and did not recover: how many for which reason, by the journal."""
+    from rankmuster.model.incident import EventKind, Outcome
+    from rankmuster.store.journal import Journal
+
+    found: Counter[str] = Counter()
+    with Journal.open(str(folder / "incidents.db"), create=False) as journal:
+        for head in journal.incidents():
+            if head.outcome is None or head.outcome is Outcome.RECOVERED:
+                continue
+            bad = [
+                f"{event.step.value}: {event.ending.value}: {str(event.data.get('said') or event.data)[:160]}"
+                for event in journal.events(head.id)
+                if event.kind is EventKind.STEP_ENDED and event.step and event.ending and not event.ending.good
+            ]
+            found[f"{head.outcome.value}: {' | '.join(bad) or 'no step failed'}"[:400]] += 1
+    return dict(found.most_common())
 
 
 def _run(world_: World, folder: Path, limits: dict[str, Any], given: argparse.Namespace, name: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from rankmuster.incident.machine.due import (
     wake_at,
 )
 from rankmuster.incident.machine.fold import IllegalTransition, fold
+from rankmuster.incident.machine.parts import DECIDE_TURNS
 from rankmuster.incident.machine.plan import plan_after
 from rankmuster.model.fault import Boundary, Progress
 from rankmuster.model.incident import Course, Ending, Event, EventKind, OpenedBy, Outcome, Step
@@ -548,6 +549,25 @@ def test_a_decide_that_failed_closes_and_gives_traffic_back_to_what_moves() -> N
     assert Step.RESTORE not in driver.order()
     moving = Driver(opening(progress=Progress.ADVANCING), endings={Step.DECIDE: Ending.FAILED}).run()
     assert moving.order()[-1] is Step.RESTORE
+
+
+def test_a_decide_that_ran_out_of_time_is_tried_again_within_the_total_deadline() -> None:
+    driver = Driver(endings={Step.DECIDE: None}).run()
+    for _ in range(3):
+        driver.end(Step.DECIDE, Ending.TIMED_OUT)
+        (again,) = driver.due()
+        assert isinstance(again, Begin)
+        assert again.step is Step.DECIDE
+        driver.begin(again)
+    driver.end(Step.DECIDE, Ending.DONE)
+    driver.run()
+    assert driver.incident.closed is Outcome.RECOVERED
+
+
+def test_a_decide_that_never_comes_back_is_given_up_in_the_end() -> None:
+    driver = Driver(endings={Step.DECIDE: Ending.TIMED_OUT}).run()
+    assert driver.incident.closed is Outcome.FAILED
+    assert driver.order().count(Step.DECIDE) == DECIDE_TURNS
 
 
 def test_close_is_asked_for_alone() -> None:

@@ -12,6 +12,7 @@ from rankmuster.incident.budget import DEFAULT_SECONDS
 from rankmuster.incident.machine.parts import (
     ACTIONABLE,
     COMES_BACK,
+    DECIDE_TURNS,
     OPENED,
     PEOPLE,
     READS_ONLY,
@@ -199,17 +200,30 @@ class Incident:
 
     @property
     def undecided(self) -> bool:
-        """Whether DECIDE has ended without a decision."""
+        """Whether DECIDE has ended without a decision, and is not tried again."""
         decide = self.step(Step.DECIDE)
-        return decide is not None and decide.ended and decide.ending is not Ending.DONE
+        ended = decide is not None and decide.ended and decide.ending is not Ending.DONE
+        return ended and not self._in_a_hurry
 
     @property
     def decides_again(self) -> bool:
-        """Whether what was held is approved by now, and is to be decided once more."""
+        """Whether what was held is approved by now, or the time was too short, so that it is decided once more."""
+        if self._in_a_hurry:
+            return True
         approve, decide = self.step(Step.APPROVE), self.step(Step.DECIDE)
         if approve is None or decide is None or not decide.ended or self.course is not Course.HOLD:
             return False
         return approve.well and approve.over > decide.over and self.deadline is None and self.aborted is None
+
+    @property
+    def _in_a_hurry(self) -> bool:
+        """Whether DECIDE did not come back in its seconds, and may within those of another turn: where hundreds of
+        instances stop at once, processors and journal are busy. Deciding takes milliseconds, and only reads."""
+        decide = self.step(Step.DECIDE)
+        if decide is None or decide.ending is not Ending.TIMED_OUT or self.deadline is not None or self.lapsed:
+            return False
+        tried = 1 + sum(one.step is Step.DECIDE and one.ending is Ending.TIMED_OUT for one in self.earlier)
+        return tried < DECIDE_TURNS and self.aborted is None
 
     @property
     def decision_to_plan(self) -> bool:
