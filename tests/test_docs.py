@@ -52,6 +52,8 @@ PAGES = {"collect": COLLECT, "bundle": COLLECT, "watch": WATCH, "top": WATCH} | 
         "drift": ("drift",),
         "incident": ("incident",),
         "run": ("run",),
+        "drill": ("drill-card",),
+        "gate": ("gate",),
         "kube": tuple(path.stem for path in sorted((ROOT / "docs").glob("kubernetes*.md"))),
     }.items()
 }

@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+from rankmuster.drill import own_place
 from rankmuster.drill.counts import Counts
 from rankmuster.drill.faults import When, fault_named
 from rankmuster.drill.ledger import Ledger
@@ -27,6 +28,8 @@ def main() -> None:
     folder, parent, rank, how = Path(sys.argv[1]), int(sys.argv[3]), int(os.environ["RANK"]), os.environ["FAKE"]
     die_with(parent)
     plan = JobPlan.from_json((folder / PLAN).read_text())
+    fault = fault_named(plan.fault)
+    own_place.enter(fault.place, culprit=rank == plan.culprit)
     print(f"fake rank {rank} of {os.environ['WORLD_SIZE']} in {os.environ['RANKMUSTER_INSTANCE']}", flush=True)
     if how == "exit":
         sys.exit(7)
@@ -36,7 +39,10 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         child = subprocess.Popen([sys.executable, "-c", SLEEPER])
         (folder / f"child{rank}").write_text(str(child.pid))
+    print(f"shm {os.stat('/dev/shm').st_dev} net {os.readlink('/proc/self/ns/net')}", flush=True)
     tally = Tally(folder / TALLY)
+    if fault.when is When.START and rank == plan.culprit:
+        tally.fault_at = time.time_ns()
     tally.reach(rank, RankState.SERVING)
     serve(plan, rank, tally, folder)
 

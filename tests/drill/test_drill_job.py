@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -12,11 +13,15 @@ from pathlib import Path
 import pytest
 from drill_helpers import FAKE_RANK, PATIENCE, MakeJob, ended, until
 
-from rankmuster.drill.job import JobFailed
+from rankmuster.drill.fault_needs import obstacle
+from rankmuster.drill.faults import fault_named
+from rankmuster.drill.job import DrillJob, JobFailed
 from rankmuster.evidence.bundle import load
 from rankmuster.model.engine import EnginePage
 from rankmuster.model.frameworklog import SignalDeath, WorkerDeath
 from rankmuster.model.instance import InstanceFacts
+
+NO_LINK, NO_SHM = obstacle(fault_named("link_cut")), obstacle(fault_named("small_shm"))
 
 
 def environ_of(pid: int) -> list[str]:
@@ -178,6 +183,57 @@ def test_a_fault_is_made_when_the_word_is_given_and_not_before(make_job: MakeJob
         assert job.fault_at is not None
         job.resume()
         until(lambda: job.fault_at is None, "taken back")
+
+
+def said_of_place(job: DrillJob, rank: int) -> list[str]:
+    """Device of /dev/shm and network namespace of a rank."""
+    (line,) = (one for one in (job.folder / "logs" / f"rank{rank}.log").read_text().splitlines() if "shm" in one)
+    return line.split()[1:4:2]
+
+
+@pytest.mark.skipif(bool(NO_LINK), reason=NO_LINK)
+def test_one_rank_lives_behind_a_link_that_is_cut_and_goes_with_the_job(make_job: MakeJob) -> None:
+    before = {name for _, name in socket.if_nameindex()}
+    with make_job(fault="link_cut") as job:
+        job.wait_serving(PATIENCE, steps=50)
+        assert list(job.pids) == [0, 1, 2]
+        (link,) = {name for _, name in socket.if_nameindex()} - before
+        assert f"GLOO_SOCKET_IFNAME={link}" in environ_of(job.pids[0])
+        assert "GLOO_SOCKET_IFNAME=drill0" in environ_of(job.pids[1])
+        (master,) = (one for one in environ_of(job.pids[2]) if one.startswith("MASTER_ADDR="))
+        assert master.startswith("MASTER_ADDR=198.1")
+        assert said_of_place(job, 0)[1] == said_of_place(job, 2)[1] != said_of_place(job, 1)[1]
+        carrier = Path("/sys/class/net", link, "carrier")
+        assert carrier.read_text().strip() == "1"
+        assert job.inject(PATIENCE) is not None
+        until(lambda: carrier.read_text().strip() == "0", "cut")
+        assert set(job.exit_codes.values()) == {None}
+    assert {name for _, name in socket.if_nameindex()} == before
+
+
+@pytest.mark.skipif(bool(NO_SHM), reason=NO_SHM)
+def test_all_ranks_have_the_small_shared_memory_in_common(make_job: MakeJob) -> None:
+    with make_job(fault="small_shm") as job:
+        job.wait_serving(PATIENCE)
+        devices = {said_of_place(job, rank)[0] for rank in job.pids}
+        assert len(devices) == 1
+        assert str(os.stat("/dev/shm").st_dev) not in devices
+
+
+def test_a_fault_that_cannot_be_made_here_starts_nothing(make_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANKMUSTER_DRILL_OTHER_NCCL", raising=False)
+    job = make_job(fault="version_mismatch")
+    with pytest.raises(JobFailed, match="version_mismatch cannot be made here: it needs another"), job:
+        pass
+    assert job.pids == {}
+
+
+def test_a_rank_that_its_surroundings_end_before_it_is_loaded_keeps_nobody_waiting(make_job: MakeJob) -> None:
+    with make_job(fault="wrong_interface") as job:
+        job.wait_serving(PATIENCE)
+        assert job.fault_at is not None
+    with make_job("exit", fault="wrong_interface") as job, pytest.raises(JobFailed, match=r"rank [02] ended with"):
+        job.wait_serving(PATIENCE)
 
 
 def test_no_fault_needs_no_word(make_job: MakeJob) -> None:

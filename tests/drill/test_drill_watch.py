@@ -15,7 +15,7 @@ from drill_helpers import FAKE_RANK, PATIENCE, MakeJob, ended, until
 
 from rankmuster.drill.__main__ import main
 from rankmuster.drill.controls import QUIET, Disturbance, Quiet, quiet_named
-from rankmuster.drill.faults import FAULTS, fault_named
+from rankmuster.drill.faults import FAULTS, When, fault_named
 from rankmuster.drill.plan import Backend, Serving
 from rankmuster.drill.run import Order
 from rankmuster.drill.usage import usage_of
@@ -263,7 +263,8 @@ def test_controls_are_of_every_kind_that_must_be_quiet() -> None:
     }
     with pytest.raises(ValueError, match="no control named"):
         quiet_named("noise")
-    assert {name for name, fault in FAULTS.items() if not fault.stops} == {"none", "idle", "slow", "init_absent"}
+    starts = {name for name, fault in FAULTS.items() if fault.when is When.START}
+    assert {name for name, fault in FAULTS.items() if not fault.stops} == starts | {"none", "idle", "slow", "tail"}
 
 
 @pytest.mark.parametrize("name", sorted(QUIET))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import socket
 import time
 import urllib.request
 from pathlib import Path
@@ -16,6 +17,7 @@ from drill_helpers import until
 from stub_collect import stub_collect
 
 from rankmuster.collect.bundle.verify import verify
+from rankmuster.drill.fault_needs import obstacle
 from rankmuster.drill.faults import fault_named
 from rankmuster.drill.job import DrillJob
 from rankmuster.drill.overhead import read_steps
@@ -33,8 +35,13 @@ RANKS = 3
 START_SECONDS = 60.0
 SETTLE_SECONDS = 2.5
 """More than the tail of a moving job is old (2 s)."""
+NO_LINK = obstacle(fault_named("link_cut"))
 GONE_SECONDS = 1.0
 """For ranks whose peer is gone to notice."""
+
+
+def interfaces() -> set[str]:
+    return {name for _, name in socket.if_nameindex()}
 
 
 def drill(fault: str, folder: Path, settle: float = SETTLE_SECONDS) -> DrillResult:
@@ -44,7 +51,11 @@ def drill(fault: str, folder: Path, settle: float = SETTLE_SECONDS) -> DrillResu
 
 
 @pytest.mark.parametrize(
-    ("fault", "settle"), [("skip", SETTLE_SECONDS), ("stop", SETTLE_SECONDS), ("kill", GONE_SECONDS)]
+    ("fault", "settle"),
+    [
+        *((name, SETTLE_SECONDS) for name in ("skip", "extra_call", "wrong_op", "order_swap", "stop")),
+        *((name, GONE_SECONDS) for name in ("kill", "exception", "wrong_interface")),
+    ],
 )
 def test_the_culprit_is_named(fault: str, settle: float, tmp_path: Path) -> None:
     result = drill(fault, tmp_path, settle)
@@ -68,9 +79,29 @@ def test_a_frozen_rank_is_named(tmp_path: Path) -> None:
     assert result.right, result.to_json()
 
 
-def test_a_wrong_size_breaks_gloo_and_is_not_blamed_on_another(tmp_path: Path) -> None:
-    result = drill("wrong_size", tmp_path, GONE_SECONDS)
+@pytest.mark.parametrize("fault", ["wrong_size", "wrong_dtype"])
+def test_another_width_breaks_gloo_and_is_not_blamed_on_another(fault: str, tmp_path: Path) -> None:
+    result = drill(fault, tmp_path, GONE_SECONDS)
     assert result.right, result.to_json()
+
+
+def test_a_send_that_nobody_receives_is_not_blamed_on_who_waits_in_it(tmp_path: Path) -> None:
+    result = drill("no_recv", tmp_path)
+    assert result.right, result.to_json()
+
+
+def test_a_rank_that_is_late_now_and_then_stops_nothing(tmp_path: Path) -> None:
+    result = drill("tail", tmp_path)
+    assert result.right, result.to_json()
+
+
+@pytest.mark.skipif(bool(NO_LINK), reason=NO_LINK)
+def test_a_link_that_is_cut_is_named_by_the_whole_chain_and_gone_afterwards(tmp_path: Path) -> None:
+    before = interfaces()
+    order = Order(fault_named("link_cut"), Backend.GLOO, RANKS, start_seconds=START_SECONDS)
+    (result,) = run(order, {"": collect_by_command()}, tmp_path / "link_cut")
+    assert result.right, result.to_json()
+    assert interfaces() == before
 
 
 def test_health_and_rest_are_told_apart_from_a_stop(tmp_path: Path) -> None:

@@ -38,6 +38,11 @@ def read(text: str) -> list[StoreError]:
             StoreErrorKind.STORE_LOST, "10.99.91.59:5000", None, None,
         ),
         (
+            "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:84] ifa != nullptr. "
+            "Unable to find address for: eth7",
+            StoreErrorKind.GLOO_INTERFACE, None, None, None,
+        ),
+        (
             "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
             StoreErrorKind.RENDEZVOUS_TIMEOUT, None, None, None,
         ),

@@ -7,9 +7,11 @@ import json
 import pytest
 
 from rankmuster.watch.config import ConfigRefused, WatchConfig, from_plain, read, to_plain
+from rankmuster.watch.start import settings_of
 
 FULL = """
 period: 2
+start_seconds: 90
 pids: [3]
 listen: 127.0.0.1:9464
 state: /var/lib/x
@@ -30,6 +32,12 @@ def test_they_arrive_as_they_were_checked(text: str) -> None:
     assert from_plain(json.loads(json.dumps(to_plain(settings)))) == settings
 
 
+def test_a_start_is_over_by_its_operators_word_alone() -> None:
+    said, unsaid = settings_of(read("start_seconds: 90", "watch.yaml")), settings_of(WatchConfig())
+    assert (said.start_seconds, said.start_ends) == (90.0, True)
+    assert (unsaid.start_seconds, unsaid.start_ends) == (600.0, False)
+
+
 def test_without_a_file_they_are_the_defaults() -> None:
     assert read("", "watch.yaml") == WatchConfig()
 
@@ -41,6 +49,7 @@ def test_without_a_file_they_are_the_defaults() -> None:
         ("ras: {seconds: 5, foo: 2}", "ras.foo: there is no such key"),
         ("ras: {seconds: 5}", "ras.seconds: Input should be greater than or equal to 10"),
         ("period: .nan", "period"),
+        ("start_seconds: 0", "start_seconds: Input should be greater than or equal to 1"),
         ("on_stop: {hooks: [{kind: pager}]}", "'pager'"),
         ("on_stop: {hooks: [{kind: command}]}", "on_stop.hooks.0.command.command: Field required"),
         ("on_stop: {hooks: [{kind: command, command: []}]}", "at least 1 item"),

@@ -46,7 +46,9 @@ COMMANDS = (
     Command("bench", "bench:app", "Measure communication, and read what was measured."),
     Command("history", "history:app", "Results over time, per kind of node."),
     Command("admit", "admit:app", "Decide whether this node may join the pool."),
+    Command("gate", "gate:app", "Let a release take traffic only with proof; the way back."),
     Command("drift", "drift:drift", "Say what changed about a node or a fleet since its baseline."),
+    Command("drill", "drill:app", "Make faults on purpose, and score the whole chain."),
     Command("explain", "explain:explain", "Explain a word of a verdict, and what to do about it."),
 )
 

@@ -51,11 +51,12 @@ ENTRIES = (
         ),
         (
             (Plane.NCCL_LOG, "`Bootstrap : no socket interface found` or `NET/Socket : no interface found`"),
+            (Plane.FRAMEWORK_LOG, "gloo's `Unable to find address for: ...`, in the ranks that have no such interface"),
             (Plane.TOPOLOGY, "the interfaces that do exist on the host"),
         ),
         (RAS_BLIND, FLIGHT_BLIND, ENGINE_BLIND),
         (
-            "NCCL_SOCKET_IFNAME names an interface that this host or container does not have",
+            "NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME names an interface that this host or container does not have",
             "the network was not attached to the pod, or is down",
             "an `=` or `^` in the setting means something else than thought",
         ),

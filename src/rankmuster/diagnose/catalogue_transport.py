@@ -26,6 +26,7 @@ ENTRIES = (
             (Plane.FLIGHT, "groups across the two stop, groups within one host go on until they depend on it"),
             (Plane.KERNEL, "`Link down`, `NETDEV WATCHDOG`, bond slaves that go down"),
             (Plane.HARDWARE, "RDMA counters that stand still, acknowledge time-outs that rise"),
+            (Plane.HARDWARE, "the interface that GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names is down"),
         ),
         (
             (Plane.ENGINE, "sees that work stopped"),

@@ -99,7 +99,7 @@ def _port(track: NetworkTrack, used: bool | None) -> Port:
     sent, received = track.bytes_of(sent=True), track.bytes_of(sent=False)
     moved = [_rise(values, wraps=False) for values in (sent, received) if values is not None]
     known = [state for state in track.states if state is not None]
-    up = [_active(state) for state in known]
+    up = [is_active(state) for state in known]
     return Port(
         track=track,
         seconds=seconds,
@@ -112,7 +112,7 @@ def _port(track: NetworkTrack, used: bool | None) -> Port:
     )
 
 
-def _active(state: str) -> bool:
+def is_active(state: str) -> bool:
     """`4: ACTIVE` of an RDMA port, `up` of an interface; `unknown` is what virtual ones say that work."""
     word = state.rpartition(":")[2].strip().lower()
     return word.startswith("active") or word in ("up", "unknown")

@@ -26,6 +26,7 @@ from rankmuster.diagnose.detectors import (
     late_arrival,
     launcher_end,
     mismatch,
+    named_interface,
     network,
     peer_access,
     port_counters,
@@ -118,6 +119,9 @@ def examine(
     findings = [finding for detector in DETECTORS for finding in detector(context)]
     view = progress.assess(context, findings)
     outcome = weigh(context, findings, view)
+    if interfaces := named_interface.explain(context, view, outcome):
+        findings += interfaces
+        outcome = weigh(context, findings, view)
     named = (*outcome.accusation.culprits, *outcome.accusation.suspects) if outcome.accusation is not None else ()
     findings += culprit_stacks.explain(context, named)
     findings += two_sets.explain(context)

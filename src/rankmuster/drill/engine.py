@@ -21,6 +21,7 @@ from rankmuster.collect.find.seen import INCARNATION
 from rankmuster.drill.engine_folder import EngineFolder, FaultOrder, Incarnation
 from rankmuster.drill.engine_job import EngineJob
 from rankmuster.drill.faults import FAULTS, fault_named
+from rankmuster.drill.job import JobFailed
 from rankmuster.drill.plan import Backend, JobPlan, Serving
 from rankmuster.drill.run import RAS_PORT
 from rankmuster.drill.surroundings import MARKER, surroundings
@@ -61,10 +62,11 @@ def main(arguments: list[str]) -> int:
             place.tell(replace(about, ranks=ranks, front=job.server_pid, port=job.front.port))
             print(f"incarnation {number} of {plan.instance}: launcher {about.pid}, ranks {list(ranks)}", flush=True)
             while not told.wait(LOOK_SECONDS):
+                job.heed()
                 if (status := job.broken) is not None:
                     print(f"a process ended with {status}: all are ended", flush=True)
                     return status
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, JobFailed) as error:
         sys.stderr.write(f"rankmuster.drill.engine: {error}\n")
         return BAD_USAGE
     return 0

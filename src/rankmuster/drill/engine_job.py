@@ -40,6 +40,11 @@ class EngineJob(DrillJob):
             for end in self._ends:  # theirs alone from now on, so that each sees the other's end
                 end.close()
 
+    def heed(self) -> None:
+        """Cuts the rank's link once somebody has given the word: whoever gave it has no way to the link."""
+        if self.fault.cuts and self.tally.armed and self.fault_at is None:
+            self.make()
+
     def stop(self) -> None:
         """As of every job. What ends from now on is ended by this launcher, and its log does not call that a failure:
         who failed first could not be told there."""

@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from rankmuster.drill.fault_needs import obstacle
 from rankmuster.drill.faults import FAULTS, Fault, fault_named
 from rankmuster.drill.incident_gateway import program
 from rankmuster.drill.incident_once import IncidentOrder, run_incident
@@ -25,7 +26,10 @@ RESULTS, SUMMARY = "results.jsonl", "summary.json"
 PERIOD = 4.0
 """Between two looks of the watch. A stop is told at the third look at the latest: after 12 s, and the rest of the 15 is
 for a busy host."""
-ALL = ("skip", "kill", "freeze", "wrong_size", "loop", "stop", "graph_stop")
+ALL = (
+    *("skip", "extra_call", "wrong_op", "wrong_size", "wrong_dtype", "order_swap", "no_send", "no_recv"),
+    *("kill", "exception", "freeze", "loop", "stop", "gpu_busy", "link_cut", "graph_stop"),
+)
 """Faults of which a served engine does not recover by itself, and that its own steps can have."""
 
 
@@ -49,12 +53,18 @@ def incidents_of(options: argparse.Namespace) -> Incidents:
     """What is to be run. Raises ValueError for what cannot be, OSError without HAProxy."""
     backend: Backend = options.backend
     able = [name for name in ALL if backend in FAULTS[name].truths]
-    names = able if options.faults == ["all"] else list(dict.fromkeys(options.faults))
+    names = list(dict.fromkeys(options.faults))
+    if names == ["all"]:
+        why_not = {name: obstacle(FAULTS[name]) for name in able}
+        sys.stdout.writelines(f"{why}\n" for why in why_not.values() if why)
+        names = [name for name in able if not why_not[name]]
     faults = [fault_named(name) for name in names]
     for fault in faults:
         fault.truth(backend)
         if fault.name not in ALL:
             raise ValueError(f"{fault.name} is no fault of a served engine; there are {', '.join(able)}")
+        if why := obstacle(fault):
+            raise ValueError(why)
     if options.times < 1 or options.clients < 1 or not 1 <= options.period <= 60:
         raise ValueError("--times and --clients are at least 1, and --period 1 to 60 seconds")
     culprit = max(options.ranks - 2, 0) if options.culprit is None else options.culprit

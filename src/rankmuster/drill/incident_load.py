@@ -82,14 +82,25 @@ class _Answer:
         self.incarnation = int(plain["system_fingerprint"].removeprefix(FINGERPRINT))
 
 
-def ask(address: tuple[str, int], name: str, wanted: int, *, stream: bool, seconds: float = ANSWER_SECONDS) -> Attempt:
-    """One attempt. Never raises."""
+PROMPT = "who is there"
+
+
+def ask(
+    address: tuple[str, int],
+    name: str,
+    wanted: int,
+    *,
+    stream: bool,
+    seconds: float = ANSWER_SECONDS,
+    prompt: str = PROMPT,
+) -> Attempt:
+    """One attempt. `prompt`: each of its words is a token to read. Never raises."""
     blank = Attempt(name, stream, wanted, time.time())
     end = time.monotonic() + seconds
     connection = http.client.HTTPConnection(*address, timeout=seconds)
     answer = _Answer()
     try:
-        body = json.dumps({"prompt": "who is there", "max_tokens": wanted, "stream": stream})
+        body = json.dumps({"prompt": prompt, "max_tokens": wanted, "stream": stream})
         connection.request("POST", "/v1/completions", body, {NAME_HEADER: name, "Content-Type": "application/json"})
         response = connection.getresponse()
         if response.status != http.client.OK:

@@ -20,8 +20,10 @@ DETECTION_SECONDS, EVIDENCE_SECONDS, OVERHEAD_SECONDS = 15.0, 20.0, 5.0
 @dataclass(frozen=True, slots=True)
 class IncidentResult:
     """One incident. `moments`, `seconds`: as `incident_times.Timeline`. `opened_by`, `outcome`, `course`, `steps`: as
-    the journal has them. `expected`, `said`, `named`: the verdict and its culprits. `hit`: attempts by how they ended.
-    `wrongs`: all that is not as it should be; empty when the run is right.
+    the journal has them. `expected`, `said`, `named`: the verdict and its culprits, `verdict` its file; `named_by`
+    ("verdict", "watch") said all of it first, at `named_at`. `bundle`: its folder, where it is whole. `alarms`: of the
+    watch before the fault. `hit`: attempts by how they ended. `trouble`: what broke, or was decided or ended otherwise.
+    `wrongs`: all that is not as it should be, that too; empty when the run is right.
     """
 
     fault: str
@@ -37,6 +39,12 @@ class IncidentResult:
     course: str | None = None
     said: str | None = None
     named: tuple[int, ...] = ()
+    named_by: str | None = None
+    named_at: float | None = None
+    verdict: str | None = None
+    bundle: str | None = None
+    incidents: int = 0
+    alarms: tuple[str, ...] = ()
     moments: Mapping[str, float | None] = field(default_factory=dict)
     seconds: Mapping[str, float | None] = field(default_factory=dict)
     steps: Mapping[str, str] = field(default_factory=dict)
@@ -45,6 +53,7 @@ class IncidentResult:
     hit: Mapping[str, int] = field(default_factory=dict)
     lost: int = 0
     after_stop: int = 0
+    trouble: tuple[str, ...] = ()
     wrongs: tuple[str, ...] = ()
 
     @property

@@ -9,21 +9,24 @@ from typing import Any
 
 from rankmuster.drill.engine_http import GOOD
 from rankmuster.drill.incident_gateway import BACKEND, SERVER
+from rankmuster.incident.budget import Budget
 from rankmuster.model.incident import Step
 
 PROBE_TOKENS = 2
 EVIDENCE_SECONDS = 19.5
 """Of the step: what it may take is 20 s, measured from outside."""
+BUDGET = Budget({Step.EVIDENCE: EVIDENCE_SECONDS})
+"""Of the runbook, as these settings have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What the runner has to know of the stand. `gateway`, `supervisor`: sockets. `port`: of the engine. `logs`: a
-    folder for the runner's own files."""
+    """What the runner has to know of the stand. `gateway`, `supervisor`: sockets; None: there is no gateway. `port`: of
+    the engine. `folder`: for the runner's own files."""
 
     instance: str
     port: int
-    gateway: Path
+    gateway: Path | None
     supervisor: Path
     watch: Path
     journal: Path
@@ -37,8 +40,9 @@ class Places:
 
 def settings(places: Places, collect: tuple[str, ...] = ()) -> str:
     """YAML (JSON is part of it). `collect`: more options for collect."""
+    haproxy = {"kind": "haproxy", "sockets": [str(places.gateway)], "backend": BACKEND, "server": SERVER}
     instance: dict[str, Any] = {
-        "traffic": [{"kind": "haproxy", "sockets": [str(places.gateway)], "backend": BACKEND, "server": SERVER}],
+        "traffic": [haproxy] if places.gateway is not None else [],
         "group": {"kind": "supervisor", "socket": str(places.supervisor)},
         "evidence": {"kind": "collect", "options": list(collect)},
         "probe": {
@@ -53,9 +57,9 @@ def settings(places: Places, collect: tuple[str, ...] = ()) -> str:
         "journal": str(places.journal),
         "folder": str(places.folder),
         "watch": str(places.watch),
-        "enable": ["traffic", "group"],
+        "enable": ["traffic", "group"] if places.gateway is not None else ["group"],
         "undecided": "rebuild",
-        "budget": {Step.EVIDENCE.value: EVIDENCE_SECONDS},
+        "budget": {step.value: seconds for step, seconds in BUDGET.seconds.items()},
         "instances": {places.instance: instance},
     }
     return json.dumps(whole, indent=1) + "\n"

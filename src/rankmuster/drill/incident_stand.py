@@ -1,7 +1,7 @@
 """All that an incident needs, as real programs beside each other.
 
-An engine under `rankmuster run`, HAProxy before it, a `rankmuster watch` that only looks, and `rankmuster incident
-serve`, which acts.
+An engine under `rankmuster run`, HAProxy before it (or nothing, where it is not installed), a `rankmuster watch` that
+only looks, and `rankmuster incident serve`, which acts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 
 from rankmuster.adapters.supervisor_wire import socket_path
+from rankmuster.drill import rank_settings
 from rankmuster.drill.engine_folder import RECORD, EngineFolder, FaultOrder, Incarnation
 from rankmuster.drill.engine_record import Recorded, What, read
 from rankmuster.drill.faults import Fault, When
@@ -41,7 +42,11 @@ class StandFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StandOrder:
-    """What engine, and how it is watched. `engine`: more options of it; `collect`: of collect. `extra`: variables."""
+    """What engine, and how it is watched. `engine`: more options of it; `collect`: of collect. `extra`: variables.
+
+    `gateway`: whether HAProxy stands before it; without one clients ask the engine itself. `start_seconds`: within
+    which an incarnation has to serve, for the watch; None: it is not told.
+    """
 
     instance: str
     backend: Backend
@@ -52,6 +57,8 @@ class StandOrder:
     engine: Sequence[str] = ()
     collect: Sequence[str] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
+    gateway: bool = True
+    start_seconds: float | None = None
 
     def engine_line(self, folder: Path, port: int) -> list[str]:
         """The engine's command line."""
@@ -61,8 +68,8 @@ class StandOrder:
 
 
 class Stand:
-    """To be used in a `with`; nothing of it outlives the block. `folder` (new) keeps what everybody wrote. `order` is
-    of the fault that the first incarnation is to have. Raises StandFailed or OSError."""
+    """To be used in a `with`; nothing of it outlives the block. `folder` (new) keeps what everybody wrote. `fault` is
+    what the first incarnation is to have. `address`: where clients ask. Raises StandFailed or OSError."""
 
     def __init__(self, wanted: StandOrder, folder: Path, fault: FaultOrder | None) -> None:
         self.wanted, self.folder = wanted, folder
@@ -94,24 +101,35 @@ class Stand:
         self.places = Places(
             instance=wanted.instance,
             port=port,
-            gateway=sockets / "haproxy.sock",
+            gateway=sockets / "haproxy.sock" if wanted.gateway else None,
             supervisor=socket_path(sockets, wanted.instance),
             watch=self.folder / "watch" / "state",
             journal=self.folder / "incidents.db",
             folder=self.folder / "incidents",
         )
         self.places.folder.mkdir(parents=True)
-        self.gateway = self._kept.enter_context(Gateway(self.folder / "gateway", self.places.gateway, port))
+        self.address = ("127.0.0.1", port)
+        if self.places.gateway is not None:
+            gateway = self._kept.enter_context(Gateway(self.folder / "gateway", self.places.gateway, port))
+            self.address = gateway.address
         run = [*PROGRAM, "run", "--instance", wanted.instance, "--folder", str(sockets), "--on-end", "wait"]
         run += ["--metrics-url", f"{self.places.url}/metrics", "--evidence", str(self.folder / "evidence")]
         self._launch("run", [*run, "--", *wanted.engine_line(self.engine.path, port)])
-        watch = (*WATCH, "--no-collect")
-        self.watcher = self._kept.enter_context(
-            Watcher(watch, wanted.instance, f"{self.places.url}/metrics", wanted.period, self.folder / "watch")
-        )
+        page = f"{self.places.url}/metrics"
+        watcher = Watcher(self._watch(), wanted.instance, page, wanted.period, self.folder / "watch")
+        self.watcher = self._kept.enter_context(watcher)
         config = self.folder / "incident.yaml"
         config.write_text(settings(self.places, tuple(wanted.collect)))
         self._launch("serve", [*PROGRAM, "incident", "serve", "--config", str(config)])
+
+    def _watch(self) -> list[str]:
+        """The watch's command line; what only a file of settings can tell it stands in one."""
+        line = [*WATCH, "--no-collect"]
+        if self.wanted.start_seconds is not None:
+            config = self.folder / "watch.yaml"
+            config.write_text(f"start_seconds: {self.wanted.start_seconds:g}\n")
+            line += ["--config", str(config)]
+        return line
 
     def _launch(self, name: str, command: Sequence[str]) -> None:
         environment = {**os.environ, **self.wanted.extra}
@@ -154,6 +172,12 @@ class Stand:
     def about(self, number: int) -> Incarnation | None:
         """Who an incarnation is; None before it has said so."""
         return self.engine.about(number) if number in self.engine.numbers else None
+
+    def keep_settings(self) -> None:
+        """Writes down what the first incarnation's ranks talk by, beside everything else of this run."""
+        about = self.about(1)
+        if about is not None and about.ranks:
+            rank_settings.keep(about.ranks[0], self.folder)
 
     def inject(self, fault: Fault, culprit: int, seconds: float) -> float:
         """Makes the fault in the first incarnation; when it was made, unix seconds. Raises StandFailed."""

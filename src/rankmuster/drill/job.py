@@ -6,18 +6,21 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from rankmuster.drill.faults import Fault, When, fault_named
+from rankmuster.drill import job_words
+from rankmuster.drill.fault_needs import obstacle
+from rankmuster.drill.fault_surroundings import merged, rank_variables
+from rankmuster.drill.faults import Fault, Place, When, fault_named
 from rankmuster.drill.front import Front
+from rankmuster.drill.job_folder import prepared
 from rankmuster.drill.launch import END_SECONDS, End, Launched, bound
-from rankmuster.drill.ledger import Ledger
-from rankmuster.drill.orders import Orders
-from rankmuster.drill.plan import LEDGER, LOGS, ORDERS, PLAN, STEPS, STORE_FD, TALLY, JobPlan
+from rankmuster.drill.link import Link
+from rankmuster.drill.own_place import wait_apart
+from rankmuster.drill.plan import LOGS, STEPS, STORE_FD, JobPlan
 from rankmuster.drill.surroundings import MARKER
 from rankmuster.drill.tally import RankState, Tally
 
@@ -28,8 +31,6 @@ POLL_SECONDS = 0.02
 """Between two looks at what the job's processes told; the steps are not disturbed by it."""
 BACKLOG = 128
 """Connections that may wait at the store while its rank still loads torch."""
-SAID_BYTES = 1500
-"""Of a rank's own last words in an error."""
 
 
 class JobFailed(Exception):
@@ -64,6 +65,7 @@ class DrillJob:
         self._ranks: dict[int, Launched] = {}
         self._front: Front | None = None
         self._tally: Tally | None = None
+        self._link: Link | None = None
 
     def __enter__(self) -> DrillJob:
         try:
@@ -79,32 +81,43 @@ class DrillJob:
         self.stop()
 
     def start(self) -> None:
-        """Starts every process; raises OSError when one cannot be started."""
-        for part in (LOGS, "flight", "pipes", "nccl"):
-            (self.folder / part).mkdir(parents=True, exist_ok=True)
-        (self.folder / PLAN).write_text(self.plan.to_json())
-        self._tally = Tally.create(self.folder / TALLY, self.plan.ranks)
-        Ledger.create(self.folder / LEDGER).close()
-        Orders.create(self.folder / ORDERS).close()
+        """Starts every process. Raises OSError when one cannot be started, JobFailed when its fault cannot be made."""
+        if why := obstacle(self.fault):
+            raise JobFailed(why)
+        self._tally = prepared(self.folder, self.plan)
         self.started_at = time.time()
-        with bound() as store:
+        self._ranks = {}
+        self._link = Link() if self.fault.place is Place.OWN_NETWORK else None
+        with bound() if self._link is None else self._link.store() as store:
             store.listen(BACKLOG)
+            if self.fault.place in (Place.OWN_NETWORK, Place.SMALL_SHM):  # the others share what surrounds it
+                self._start_first(store)
             for rank in range(self.plan.ranks):
-                self._ranks[rank] = self._start_rank(rank, store)
+                if rank not in self._ranks:
+                    self._start_rank(rank, store)
         self._front = self._start_front(self._port)
         self.metrics_url = self._front.url
 
+    def _start_first(self, store: socket.socket) -> None:
+        process = self._start_rank(self.plan.culprit, store)
+        if self._link is not None:
+            self._link.join(process.pid, lambda: process.end is None)
+        elif not wait_apart(process.pid, "mnt", lambda: process.end is None):
+            raise JobFailed(f"no mount namespace of its own: {self._story(self.plan.culprit)}")
+
     def _start_rank(self, rank: int, store: socket.socket) -> Launched:
-        count = str(self.plan.ranks)
-        more = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
-        more |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.getsockname()[1])}
-        handed: tuple[int, ...] = ()
+        first = next((process.pid for process in self._ranks.values()), None)
+        more, handed = rank_variables(self.plan, rank, store, self._link, first), tuple[int, ...]()
         if rank == 0:
             own, kept = self._leader()
             more |= {STORE_FD: str(store.fileno()), **own}
             handed = (store.fileno(), *kept)
-        log = self.folder / LOGS / f"rank{rank}.log"
-        return Launched(self._line(self._worker), self._environment(more), log, handed, partial(self._ended, rank))
+        environment, ended = merged(self._environment({}), more), partial(self._ended, rank)
+        self._ranks[rank] = Launched(self._line(self._worker), environment, self._log(rank), handed, ended)
+        return self._ranks[rank]
+
+    def _log(self, rank: int) -> Path:
+        return self.folder / LOGS / f"rank{rank}.log"
 
     def _leader(self) -> tuple[dict[str, str], tuple[int, ...]]:
         """What rank 0 gets besides: variables, and descriptors that it keeps."""
@@ -120,11 +133,8 @@ class DrillJob:
         return {**os.environ, **self.environment, **more}
 
     def _ended(self, rank: int, pid: int, end: End) -> None:
-        """Says in the launcher's log that a rank ended, in the words of torchrun."""
-        stamp = datetime.fromtimestamp(end.at).strftime("%m%d %H:%M:%S.%f")
-        line = f"E{stamp} {os.getpid()} launcher.py:1] failed (exitcode: {end.code}) local_rank: {rank} (pid: {pid})"
         with (self.folder / LOGS / LAUNCHER_LOG).open("a") as log:
-            log.write(f"{line} of binary: {self._worker[0]}\n")
+            log.write(job_words.ended_line(self._worker[0], rank, pid, end))
 
     @property
     def tally(self) -> Tally:
@@ -136,7 +146,7 @@ class DrillJob:
     @property
     def pids(self) -> dict[int, int]:
         """Pid of each rank that was started, ended or not."""
-        return {rank: process.pid for rank, process in self._ranks.items()}
+        return {rank: self._ranks[rank].pid for rank in sorted(self._ranks)}
 
     @property
     def server_pid(self) -> int | None:
@@ -171,11 +181,11 @@ class DrillJob:
     def wait_serving(self, seconds: float, *, steps: int = 0) -> float:
         """Waits until every rank serves and `steps` are done; returns the seconds that took.
 
-        A job whose fault is that a rank never joins has come there when all ranks are loaded and the fault is made.
-        Raises JobFailed when a rank ends first, or the time is over.
+        A job whose fault is made at its start has come there when all healthy ranks are loaded and the fault is made.
+        Raises JobFailed when a healthy rank ends first, or the time is over.
         """
         if self.fault.when is When.START:
-            return self._wait(seconds, lambda: self._all(RankState.LOADED) and bool(self.tally.fault_at), "loaded")
+            return self._wait(seconds, self._meets, "loaded", spared=(self.plan.culprit,))
         return self._wait(seconds, lambda: self._serves(steps), "serving")
 
     def inject(self, seconds: float) -> float | None:
@@ -184,13 +194,20 @@ class DrillJob:
         Raises JobFailed when the rank did not make it in time.
         """
         if self.fault.when is When.OUTSIDE:
-            assert self.fault.signal is not None
-            self.tally.fault_at = time.time_ns()
-            self.signal(self.plan.culprit, self.fault.signal)
+            self.make()
         elif self.fault.when is When.ARMED:
             self.tally.armed = True
-            self._wait(seconds, lambda: bool(self.tally.fault_at), f"in the fault {self.fault.name}", ends_allowed=True)
+            everyone = range(self.plan.ranks)
+            self._wait(seconds, lambda: bool(self.tally.fault_at), f"in the fault {self.fault.name}", spared=everyone)
         return self.fault_at
+
+    def make(self) -> None:
+        """Makes a fault that comes from outside. Raises JobFailed, or LinkFailed when the link is not cut."""
+        self.tally.fault_at = time.time_ns()
+        if self._link is not None:
+            self._link.cut()
+        elif self.fault.signal is not None:
+            self.signal(self.plan.culprit, self.fault.signal)
 
     def resume(self) -> None:
         """Takes back the word: ranks that rest go on. What a rank did already stays done."""
@@ -216,11 +233,20 @@ class DrillJob:
     def _all(self, state: RankState) -> bool:
         return all(self.tally.state(rank) >= state for rank in range(self.plan.ranks))
 
-    def _wait(self, seconds: float, there: Callable[[], bool], what: str, *, ends_allowed: bool = False) -> float:
+    def _meets(self) -> bool:
+        """Whether all that can come together has: a culprit whose surroundings end it may never be loaded."""
+        loaded = (
+            self.tally.state(rank) >= RankState.LOADED or (rank == self.plan.culprit and rank in self.exits)
+            for rank in range(self.plan.ranks)
+        )
+        return bool(self.tally.fault_at) and all(loaded)
+
+    def _wait(self, seconds: float, there: Callable[[], bool], what: str, *, spared: Collection[int] = ()) -> float:
+        """`spared`: ranks that may end meanwhile."""
         begun = time.monotonic()
         while not there():
-            gone = next(iter(self.exits), None)
-            if gone is not None and not ends_allowed:
+            gone = next((rank for rank in self.exits if rank not in spared), None)
+            if gone is not None:
                 raise JobFailed(f"the job is not {what}: {self._story(gone)}")
             if time.monotonic() - begun > seconds:
                 raise JobFailed(f"the job is not {what} after {seconds:.0f} s: {self._where()}")
@@ -228,22 +254,12 @@ class DrillJob:
         return time.monotonic() - begun
 
     def _where(self) -> str:
-        states = ", ".join(
-            f"rank {rank} {self.tally.state(rank).name.lower()}"
-            + (f" (ended with {self.exits[rank].code})" if rank in self.exits else "")
-            for rank in range(self.plan.ranks)
-        )
-        slowest = min(range(self.plan.ranks), key=lambda rank: self.tally.state(rank))
-        return f"{states}, {self.tally.steps} steps; {self._story(slowest)}"
+        states = {rank: self.tally.state(rank) for rank in range(self.plan.ranks)}
+        slowest = min(states, key=lambda rank: states[rank])
+        return f"{job_words.states(states, self.exits)}, {self.tally.steps} steps; {self._story(slowest)}"
 
     def _story(self, rank: int) -> str:
-        end = self._ranks[rank].end
-        how = f"ended with status {end.code}" if end is not None else "is still there"
-        try:
-            said = (self.folder / LOGS / f"rank{rank}.log").read_bytes()[-SAID_BYTES:].decode(errors="replace").strip()
-        except OSError as error:
-            said = f"its log cannot be read: {error}"
-        return f"rank {rank} {how} and said last: {said or 'nothing'}"
+        return job_words.story(rank, self._ranks[rank].end, self._log(rank))
 
     def stop(self) -> None:
         """Kills every process of the job and what they started; may be called at any time, and twice.
@@ -254,6 +270,8 @@ class DrillJob:
         for process in processes:
             process.kill()
         left = [process.pid for process in processes if not process.gone()]
+        if self._link is not None:
+            self._link.close()
         if self._tally is not None:
             self._tally.close()
             self._tally = None
@@ -262,19 +280,4 @@ class DrillJob:
 
     def facts(self) -> dict[str, object]:
         """What a supervisor knows of the job now, as `instance.json` of a bundle."""
-        return {
-            "instance": self.plan.instance,
-            "world_size": self.plan.ranks,
-            "started_at": self.started_at,
-            "last_look": time.time(),
-            "processes": [
-                {
-                    "rank": rank,
-                    "pid": process.pid,
-                    "host": socket.gethostname().split(".")[0],
-                    "exit_code": process.end.code if process.end else None,
-                    "exited_at": process.end.at if process.end else None,
-                }
-                for rank, process in self._ranks.items()
-            ],
-        }
+        return job_words.facts(self.plan, self.started_at, dict(sorted(self._ranks.items())))

@@ -63,7 +63,8 @@ class JobPlan:
     `graph`: the step is captured once and replayed (NCCL only). `timeout_seconds`: of the process group; longer than a
     drill, else torch's watchdog ends what is looked at. `most_seconds`: after which each rank ends itself, whatever
     happens. `fault`: name in `faults.FAULTS`, by the rank `culprit`. `debug_server`: torch's worker server of each
-    rank on loopback. `serving`: requests come and go, see `Serving`; None for the same batch always.
+    rank on loopback. `seed`: of what a fault does at random. `serving`: requests come and go, see `Serving`; None for
+    the same batch always.
     """
 
     instance: str
@@ -81,6 +82,7 @@ class JobPlan:
     timeout_seconds: float = 600.0
     most_seconds: float = 900.0
     debug_server: bool = False
+    seed: int = 1
     serving: Serving | None = None
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from rankmuster.drill import recorder_pipe
 from rankmuster.drill.engine_loop import EngineLoop
+from rankmuster.drill.faults import fault_named
 from rankmuster.drill.plain_loop import PlainLoop
 from rankmuster.drill.plan import STEPS, STORE_FD, Backend, JobPlan
 from rankmuster.drill.rank_steps import FOREVER, dist, torch
@@ -35,7 +36,7 @@ def run(plan: JobPlan, rank: int, tally: Tally, folder: Path, *, absent: bool) -
         store=store,
         rank=rank,
         world_size=plan.ranks,
-        timeout=timedelta(seconds=plan.timeout_seconds),
+        timeout=timedelta(seconds=fault_named(plan.fault).group_seconds or plan.timeout_seconds),
     )
     tally.reach(rank, RankState.JOINED)
     if absent:

@@ -162,15 +162,22 @@ def collect_by_command(*options: str, deadline: int = COLLECT_DEADLINE) -> Colle
     """
 
     def collect(job: DrillJob, output: Path) -> Path:
-        command = ["collect", "--instance", job.plan.instance, "--output", str(output), "--deadline", str(deadline)]
-        page = ["--metrics-url", job.metrics_url] if job.metrics_url else []
-        status, _, said = _command([*command, *page, *options], deadline + COLLECT_GRACE)
-        output.with_name(output.name + ".collect.log").write_text(said)
-        if not output.exists():
-            raise StepFailed(f"`{' '.join(command)}` left nothing (exit status {status}); it said: {said[-800:]}")
-        return output
+        return collected(job.plan.instance, job.metrics_url, output, *options, deadline=deadline)
 
     return collect
+
+
+def collected(
+    instance: str, metrics_url: str | None, output: Path, *options: str, deadline: int = COLLECT_DEADLINE
+) -> Path:
+    """The bundle that `rankmuster collect` makes of an instance. Raises StepFailed."""
+    command = ["collect", "--instance", instance, "--output", str(output), "--deadline", str(deadline)]
+    page = ["--metrics-url", metrics_url] if metrics_url else []
+    status, _, said = _command([*command, *page, *options], deadline + COLLECT_GRACE)
+    output.with_name(output.name + ".collect.log").write_text(said)
+    if not output.exists():
+        raise StepFailed(f"`{' '.join(command)}` left nothing (exit status {status}); it said: {said[-800:]}")
+    return output
 
 
 def diagnose_by_command(bundle: Path) -> dict[str, Any]:

@@ -30,7 +30,10 @@ LOAD_POLL = 0.1
 """Seconds between two pieces: a disk that gives 640 MB/s."""
 EARLIEST = 0.5
 """Part of the loading time after which the fastest rank has its weights and waits for the others."""
-WITHIN_STEP = (Deed.SKIP, Deed.WRONG_SIZE, Deed.NO_SEND)
+WITHIN_STEP = (
+    *(Deed.SKIP, Deed.EXTRA_CALL, Deed.WRONG_OP, Deed.WRONG_SIZE, Deed.WRONG_DTYPE, Deed.ORDER_SWAP),
+    *(Deed.NO_SEND, Deed.NO_RECV),
+)
 """Faults that are made within a step, and not between two."""
 IDLE_POLL = 0.02
 """Seconds between two looks of the scheduler for a request that is due."""

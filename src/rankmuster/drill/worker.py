@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 
+from rankmuster.drill import own_place
 from rankmuster.drill.faults import Deed, When, fault_named
 from rankmuster.drill.plan import PLAN, TALLY, JobPlan
 from rankmuster.drill.tally import RankState, Tally
@@ -29,19 +30,20 @@ def main(arguments: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     plan = JobPlan.from_json((folder / PLAN).read_text())
     rank = int(os.environ["RANK"])
+    fault = fault_named(plan.fault)
+    own_place.enter(fault.place, culprit=rank == plan.culprit)
     late = threading.Timer(plan.most_seconds, os._exit, (OUT_OF_TIME,))
     late.daemon = True
     late.start()
     tally = Tally(folder / TALLY)
+    made = fault.when is When.START and rank == plan.culprit
+    if made:
+        tally.fault_at = time.time_ns()
 
     from rankmuster.drill import rank_loop  # takes seconds: torch
 
     tally.reach(rank, RankState.LOADED)
-    fault = fault_named(plan.fault)
-    absent = fault.when is When.START and fault.deed is Deed.ABSENT and rank == plan.culprit
-    if absent:
-        tally.fault_at = time.time_ns()
-    rank_loop.run(plan, rank, tally, folder, absent=absent)
+    rank_loop.run(plan, rank, tally, folder, absent=made and fault.deed is Deed.ABSENT)
 
 
 if __name__ == "__main__":

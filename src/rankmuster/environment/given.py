@@ -68,7 +68,8 @@ class Given:
     """One environment. `values`: only names that matter here, never a secret; `unknown`: set, but to something that is
     only known where it runs; `odd`: complaints of the reader.
 
-    `torch`, `nccl`: versions seen beside it, None unknown. `look`: how its folders can be looked at.
+    `torch`, `nccl`: versions seen beside it, None unknown. `look`: how its folders can be looked at. `communication`:
+    every variable of torch's and NCCL's, whether the table has it or not, with its value: what a release is made of.
     """
 
     where: str
@@ -81,6 +82,7 @@ class Given:
     nccl: Version | None = None
     pod: PodFacts | None = None
     look: Callable[[str], FolderState] = field(default=cannot_look, repr=False)
+    communication: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def of(self, name: str) -> str | None:
         """The value, None where it is not set or not known."""
@@ -103,6 +105,27 @@ def of_interest(name: str) -> bool:
 def sifted(values: Mapping[str, str]) -> dict[str, str]:
     """Without everything that is none of our business. Values of names that the table does not have are dropped."""
     return {name: value if name in TABLE or name in ALSO else "" for name, value in values.items() if of_interest(name)}
+
+
+def communication(values: Mapping[str, str]) -> dict[str, str]:
+    """The variables that change how ranks talk and what they leave behind, with their values. None of them is a secret:
+    they are those of the table, and names that begin as torch's and NCCL's do."""
+    return {name: value for name, value in values.items() if is_communication(name)}
+
+
+LIBRARIES = frozenset({"LD_PRELOAD", "LD_LIBRARY_PATH", "VLLM_NCCL_SO_PATH", "CUDA_VISIBLE_DEVICES"})
+"""They decide which NCCL is loaded, and which GPUs it sees."""
+TRANSPORTS = ("UCX_", "NVSHMEM_", "FI_", "GLOO_")
+"""Prefixes of what other libraries under an engine's communication read."""
+NOT_OURS = frozenset({"POD_UID", "RANKMUSTER_INSTANCE"})
+"""Of the table, and different in every pod or instance: they name places, and change no communication."""
+
+
+def is_communication(name: str) -> bool:
+    """Whether a variable belongs to what a release is made of."""
+    if name in LIBRARIES or (name.startswith(TRANSPORTS) and _PLAIN.fullmatch(name) is not None):
+        return True
+    return of_interest(name) and name not in ALSO and name not in NOT_OURS
 
 
 def engine_of(words: str) -> Engine | None:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from rankmuster.environment.config_maps import config_maps
-from rankmuster.environment.given import Given, Unreadable, sifted
+from rankmuster.environment.given import Given, Unreadable, communication, sifted
 from rankmuster.environment.read_manifest import environments, looks_like_manifest
 from rankmuster.environment.read_process import parse_environ
 from rankmuster.environment.read_shell import looks_like_shell, read_shell
@@ -46,7 +46,7 @@ def read_file(path: Path) -> tuple[Given, ...]:
 
     Raises Unreadable: no such file, no permission, no regular file, too large, of no known form, or without variables.
     """
-    return read_bytes(_bytes_of(path), str(path))
+    return read_bytes(bytes_of(path), str(path))
 
 
 def read_bytes(data: bytes, name: str) -> tuple[Given, ...]:
@@ -57,13 +57,13 @@ def read_bytes(data: bytes, name: str) -> tuple[Given, ...]:
         values = parse_environ(data)
         if not values:
             raise Unreadable(f"{name} holds binary data, and no NAME=value in it; give a copy of /proc/PID/environ")
-        return (Given(name, sifted(values)),)
+        return (Given(name, sifted(values), communication=communication(values)),)
     text = data.decode("utf-8-sig", "backslashreplace")
     if looks_like_unit(text):
         return (read_unit(text, name),)
     if looks_like_shell(text):
         return (read_shell(text, name),)
-    documents, damage = _documents(text)
+    documents, damage = documents_of(text)
     maps = config_maps(documents)
     found = [given for document in documents for given in environments(document, name, maps)]
     if found:
@@ -79,7 +79,7 @@ def read_bytes(data: bytes, name: str) -> tuple[Given, ...]:
     )
 
 
-def _bytes_of(path: Path) -> bytes:
+def bytes_of(path: Path) -> bytes:
     try:
         # not blocking: whoever opens a FIFO would wait for its writer for ever
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -96,11 +96,19 @@ def _bytes_of(path: Path) -> bytes:
     return data
 
 
-def _documents(text: str) -> tuple[list[Any], str]:
-    """Sound documents, and what stopped the reading. JSON is YAML as well, save for tabs, which are tried as blanks."""
+def documents_of(text: str, *, exactly: bool = False) -> tuple[list[Any], str]:
+    """Sound documents, and what stopped the reading. JSON is YAML as well, save for tabs, which are then tried as
+    blanks; not where it is to be read `exactly`."""
+    found, damage = _loaded(text)
+    if damage and "\t" in text and not exactly:
+        return _loaded(text.replace("\t", "  "))
+    return found, damage
+
+
+def _loaded(text: str) -> tuple[list[Any], str]:
     found: list[Any] = []
     try:
-        for document in yaml.load_all(text.replace("\t", "  "), Loader=_Loader):  # a safe loader it is
+        for document in yaml.load_all(text, Loader=_Loader):  # a safe loader it is
             found.append(document)
             if len(found) >= MAX_DOCUMENTS:
                 return found, f"more than {MAX_DOCUMENTS} documents"

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from rankmuster.environment.config_maps import ConfigMaps, brought_in, referred
-from rankmuster.environment.given import Given, Mount, PodFacts, engine_of, ray_of, sifted
+from rankmuster.environment.given import Given, Mount, PodFacts, communication, engine_of, ray_of, sifted
 from rankmuster.environment.table import TABLE
 from rankmuster.environment.version import parse_version
 
@@ -63,25 +64,54 @@ def environments(document: object, name: str, maps: ConfigMaps = _NO_MAPS) -> It
         yield from _pods(document, name, maps)
 
 
+Place = tuple[str | int, ...]
+"""Keys and indexes from a document to a part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """A pod's specification in a document. `owner`: whose it is, in words; `place`: where it stands."""
+
+    owner: str
+    place: Place
+    spec: Mapping[Any, Any]
+
+
+def pod_specs(document: object) -> Iterator[PodSpec]:
+    """Every pod of a document, wherever a workload keeps it; bounded in depth and number."""
+    yield from _pod_specs(document, "", (), [MAX_NODES], set())
+
+
+def containers_of(pod: PodSpec, maps: ConfigMaps = _NO_MAPS) -> Iterator[tuple[Place, Mapping[Any, Any], Given]]:
+    """Its containers that run beside each other, sidecars among them: (where one stands in the document, as it is
+    there, what it sets). Those that only run at its start are left out."""
+    volumes = _volumes(pod.spec)
+    for key in ("containers", "initContainers"):
+        for index, container in enumerate(_list(pod.spec.get(key))):
+            if not isinstance(container, Mapping):
+                continue
+            if key == "containers" or container.get("restartPolicy") == "Always":
+                given = _container(pod.owner, pod.spec, container, volumes, False, maps)
+                yield (*pod.place, key, index), container, given
+
+
 def _pods(document: Mapping[Any, Any], name: str, maps: ConfigMaps) -> Iterator[Given]:
-    budget = [MAX_NODES]
-    for pod, spec in _pod_specs(document, "", 0, budget, set()):
-        yield from _pod(pod or name, spec, maps)
+    for pod in pod_specs(document):
+        yield from _pod(pod.owner or name, pod.spec, maps)
 
 
-def _pod_specs(
-    node: object, owner: str, depth: int, budget: list[int], seen: set[int]
-) -> Iterator[tuple[str, Mapping[Any, Any]]]:
+def _pod_specs(node: object, owner: str, place: Place, budget: list[int], seen: set[int]) -> Iterator[PodSpec]:
+    depth = len(place)
     if depth > MAX_DEPTH or budget[0] <= 0 or id(node) in seen or not isinstance(node, (Mapping, list)):
         return
     budget[0] -= 1
     seen = seen | {id(node)}  # of this path only: one template may stand in two places
     if isinstance(node, list):
-        for item in node:
-            yield from _pod_specs(item, owner, depth + 1, budget, seen)
+        for index, item in enumerate(node):
+            yield from _pod_specs(item, owner, (*place, index), budget, seen)
         return
     if isinstance(node.get("containers"), list):
-        yield owner, node
+        yield PodSpec(owner, place, node)
         return
     kind, metadata = node.get("kind"), node.get("metadata")
     named = metadata.get("name") or metadata.get("generateName") if isinstance(metadata, Mapping) else None
@@ -90,15 +120,20 @@ def _pod_specs(
     for key, value in node.items():
         part = f"{owner}, {key}" if key in ("leaderTemplate", "workerTemplate") else owner
         named = node.get("name") if key == "template" and isinstance(node.get("name"), str) else None
-        yield from _pod_specs(value, f"{part}, {named}" if named and owner else part, depth + 1, budget, seen)
+        below = (*place, key if isinstance(key, int) else _as_text(key))
+        yield from _pod_specs(value, f"{part}, {named}" if named and owner else part, below, budget, seen)
 
 
-def _pod(pod: str, spec: Mapping[Any, Any], maps: ConfigMaps) -> Iterator[Given]:
-    volumes = {
+def _volumes(spec: Mapping[Any, Any]) -> dict[str, Any]:
+    return {
         volume["name"]: volume
         for volume in _list(spec.get("volumes"))
         if isinstance(volume, Mapping) and isinstance(volume.get("name"), str)
     }
+
+
+def _pod(pod: str, spec: Mapping[Any, Any], maps: ConfigMaps) -> Iterator[Given]:
+    volumes = _volumes(spec)
     for key, init in (("initContainers", True), ("containers", False)):
         for container in _list(spec.get(key)):
             if isinstance(container, Mapping):
@@ -136,7 +171,17 @@ def _container(
     where = f"{pod}, {'init container' if init else 'container'} {name}"
     tagged = _TORCH_IMAGE.search(_as_text(container.get("image")))
     torch = parse_version(tagged.group(1)) if tagged else None
-    return Given(where, sifted(values), unknown, tuple(odd), engine_of(words), ray_of(words, values), torch, pod=facts)
+    return Given(
+        where,
+        sifted(values),
+        unknown,
+        tuple(odd),
+        engine_of(words),
+        ray_of(words, values),
+        torch,
+        pod=facts,
+        communication=communication(values),
+    )
 
 
 def _env(
@@ -157,7 +202,7 @@ def _env(
         named.add(name)
         values.pop(name, None)
         unknown.discard(name)
-        if "valueFrom" in entry:
+        if entry.get("valueFrom") is not None:
             known = referred(entry, maps)
             if known is None:
                 unknown.add(name)
@@ -206,7 +251,14 @@ def _as_text(value: object) -> str:
 def _plain(entries: object, name: str) -> Iterator[Given]:
     values, unknown, odd = _env(_list(entries))
     if values or unknown:
-        yield Given(name, sifted(values), unknown, tuple(odd), ray=ray_of("", values))
+        yield Given(
+            name,
+            sifted(values),
+            unknown,
+            tuple(odd),
+            ray=ray_of("", values),
+            communication=communication(values),
+        )
 
 
 def _compose(services: Mapping[Any, Any], name: str) -> Iterator[Given]:
@@ -230,7 +282,14 @@ def _from_pairs(pairs: Mapping[Any, Any], where: str, words: str = "") -> Given:
         if value is not None and _FROM_SHELL.search(_as_text(value).replace("$$", "")) is None
     }
     unknown = frozenset(sifted({_as_text(key): "" for key in pairs if _as_text(key) not in values}))
-    return Given(where, sifted(values), unknown, engine=engine_of(words), ray=ray_of(words, values))
+    return Given(
+        where,
+        sifted(values),
+        unknown,
+        engine=engine_of(words),
+        ray=ray_of(words, values),
+        communication=communication(values),
+    )
 
 
 def _resources(container: Mapping[Any, Any]) -> dict[str, int]:

@@ -7,7 +7,7 @@ import re
 import stat
 from pathlib import Path
 
-from rankmuster.environment.given import FolderState, Given, Unreadable, engine_of, ray_of, sifted
+from rankmuster.environment.given import FolderState, Given, Unreadable, communication, engine_of, ray_of, sifted
 from rankmuster.environment.version import Version, parse_version
 
 MAX_ENVIRON = 4 << 20
@@ -42,6 +42,7 @@ def read_process(pid: int, proc: Path = Path("/proc")) -> Given:
         torch=_version(folder / "root", _LIBTORCH.search(maps), ("torch-",)),
         nccl=_version(folder / "root", _LIBNCCL.search(maps), ("nvidia_nccl_cu",)),
         look=_Look(folder).state,
+        communication=communication(values),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from rankmuster.environment.given import Given, engine_of, ray_of, sifted
+from rankmuster.environment.given import Given, communication, engine_of, ray_of, sifted
 
 _ASSIGNMENT = re.compile(r"^\s*(?:(?:export|ENV|declare -x|set -x|setenv|-e|--env)\s+)?([A-Za-z_]\w{0,200})=(.*)$")
 _COMMENT = re.compile(r"^\s*(#.*)?$")
@@ -51,7 +51,15 @@ def read_shell(text: str, name: str) -> Given:
                 unknown.add(key)
     kept = sifted(values)
     dark = frozenset(sifted(dict.fromkeys(unknown, "")))
-    return Given(name, kept, dark, tuple(odd), engine=engine_of(_commands(text)), ray=ray_of(text, values))
+    return Given(
+        name,
+        kept,
+        dark,
+        tuple(odd),
+        engine=engine_of(_commands(text)),
+        ray=ray_of(text, values),
+        communication=communication(values),
+    )
 
 
 def _joined(text: str) -> list[tuple[int, str]]:

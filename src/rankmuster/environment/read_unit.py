@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 
-from rankmuster.environment.given import Given, engine_of, ray_of, sifted
+from rankmuster.environment.given import Given, communication, engine_of, ray_of, sifted
 
 _SECTION = re.compile(r"^\s*\[(?:Unit|Service|Install|Slice|Scope)\]\s*$", re.MULTILINE)
 _SETTING = re.compile(r"^\s*(Environment|EnvironmentFile|PassEnvironment|ExecStart)\s*=\s*(.*?)\s*$")
 _CONTINUED = re.compile(r"\\\n")
-_SPECIFIER = re.compile(r"%(?!%)")
+_SPECIFIER = re.compile(r"(?<!%)(?:%%)*%(?!%)")
 """`%h`, `%i` and others become something only where the unit runs; `%%` is a percent sign."""
 
 
@@ -45,6 +45,7 @@ def read_unit(text: str, name: str) -> Given:
         tuple(dict.fromkeys(odd)),
         engine=engine_of(command),
         ray=ray_of(command, values),
+        communication=communication(values),
     )
 
 

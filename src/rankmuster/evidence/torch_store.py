@@ -1,7 +1,7 @@
 """Errors of torch's rendezvous and key-value store: who could not be reached, who never joined, which store went away.
 
 Lost connections repeat once a second for hours and follow the exit of the store's host: each is told once per writer
-and address. Texts: torch 1.13 to 2.11.
+and address. Texts: torch 1.13 to 2.13.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _MARKS = (
     "The client socket has",
     "failed to listen on any local network address",
     "connectFullMesh failed",
+    "Unable to find address for: ",
     "failed to connect/validate to host",
     "RendezvousTimeoutError",
     "RendezvousConnectionError",
@@ -82,6 +83,8 @@ def _kind(line: str, level: str | None) -> tuple[StoreErrorKind, int | None, int
         kind = StoreErrorKind.PORT_IN_USE if "in use" in line or "EADDRINUSE" in line or "errno: 98" in line else None
     elif "connectFullMesh failed" in line:
         kind = StoreErrorKind.GLOO_MESH
+    elif "gloo" in line and "Unable to find address for: " in line:  # gloo/transport/tcp/device.cc
+        kind = StoreErrorKind.GLOO_INTERFACE
     elif "RendezvousTimeoutError" in line:
         kind = StoreErrorKind.RENDEZVOUS_TIMEOUT
     elif "RendezvousConnectionError" in line or "failed to connect/validate to host" in line:

@@ -110,6 +110,7 @@ class StoreErrorKind(str, Enum):
     CONNECT_FAILED = "connect_failed"
     MISSING_MEMBERS = "missing_members"  # "k/n clients joined"
     GLOO_MESH = "gloo_mesh"  # gloo's ranks could not connect to each other
+    GLOO_INTERFACE = "gloo_interface"  # the interface that gloo is told to use is not there, or has no address
     PORT_IN_USE = "port_in_use"  # the store's own port is taken: another job, or one that has not ended
 
 

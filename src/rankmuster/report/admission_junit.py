@@ -8,19 +8,14 @@ pass, and CI systems show a run whose tests were skipped in green.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from xml.sax.saxutils import escape, quoteattr
 
 from rankmuster.model.admission import AdmissionRecord, Check, CheckState, Decision
 from rankmuster.report.admission_words import GROUPS, MEANINGS, compared_words, nodes_name, of_group
-from rankmuster.report.inert import plain
+from rankmuster.report.xml_text import counted, quoted, text
 
 NAME = "rankmuster admission"
-
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 allows nowhere, not even escaped (`Char` of its specification)."""
 
 _FAILURES = (CheckState.FAIL, CheckState.HUNG)
 
@@ -38,8 +33,8 @@ def render(record: AdmissionRecord) -> str:
     skipped = sum(check.state is CheckState.UNKNOWN for check in every)
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
-        f"<testsuites name={_quoted(NAME)} tests={_count(len(every) + 1)} failures={_count(failures)} "
-        f'errors={_count(errors)} skipped={_count(skipped)} time="{took:.3f}">',
+        f"<testsuites name={quoted(NAME)} tests={counted(len(every) + 1)} failures={counted(failures)} "
+        f'errors={counted(errors)} skipped={counted(skipped)} time="{took:.3f}">',
         *decided,
     ]
     for title, checks in suites:
@@ -58,21 +53,20 @@ def _decision(record: AdmissionRecord) -> list[str]:
         **dict(record.fingerprint),
     }
     lines = [
-        f'  <testsuite name="Decision" tests="1" failures={_count(record.decision is Decision.FAIL)} '
-        f'errors={_count(bad)} skipped="0" time="{took:.3f}"{_where(record)}>',
+        f'  <testsuite name="Decision" tests="1" failures={counted(record.decision is Decision.FAIL)} '
+        f'errors={counted(bad)} skipped="0" time="{took:.3f}"{_where(record)}>',
         "    <properties>",
-        *(f"      <property name={_quoted(name)} value={_quoted(value)}/>" for name, value in properties.items()),
+        *(f"      <property name={quoted(name)} value={quoted(value)}/>" for name, value in properties.items()),
         "    </properties>",
     ]
-    case = f'    <testcase classname="admission" name={_quoted(f"admission of {nodes_name(record)}")} time="{took:.3f}"'
+    case = f'    <testcase classname="admission" name={quoted(f"admission of {nodes_name(record)}")} time="{took:.3f}"'
     if record.decision is Decision.PASS:
         return [*lines, f"{case}/>", "  </testsuite>"]
     tag = "failure" if record.decision is Decision.FAIL else "error"
-    reasons = "\n".join(record.reasons)
     return [
         *lines,
         f"{case}>",
-        f"      <{tag} type={_quoted(record.decision.value)} message={_quoted(first)}>{_text(reasons)}</{tag}>",
+        f"      <{tag} type={quoted(record.decision.value)} message={quoted(first)}>{text(record.reasons)}</{tag}>",
         "    </testcase>",
         "  </testsuite>",
     ]
@@ -83,12 +77,12 @@ def _suite(title: str, checks: Sequence[Check], record: AdmissionRecord) -> list
     errors = sum(check.state is CheckState.ERROR for check in checks)
     skipped = sum(check.state is CheckState.UNKNOWN for check in checks)
     lines = [
-        f"  <testsuite name={_quoted(title)} tests={_count(len(checks))} failures={_count(failures)} "
-        f'errors={_count(errors)} skipped={_count(skipped)} time="0"{_where(record)}>'
+        f"  <testsuite name={quoted(title)} tests={counted(len(checks))} failures={counted(failures)} "
+        f'errors={counted(errors)} skipped={counted(skipped)} time="0"{_where(record)}>'
     ]
     for check in checks:
         name = f"{check.name}: {check.subject}"
-        head = f"    <testcase classname={_quoted(f'admission.{check.group.value}')} name={_quoted(name)}"
+        head = f"    <testcase classname={quoted(f'admission.{check.group.value}')} name={quoted(name)}"
         body = _body(check)
         lines += [f'{head} time="0"/>'] if not body else [f'{head} time="0">', *body, "    </testcase>"]
     return [*lines, "  </testsuite>"]
@@ -96,36 +90,25 @@ def _suite(title: str, checks: Sequence[Check], record: AdmissionRecord) -> list
 
 def _body(check: Check) -> list[str]:
     told = [check.statement, check.advice, *(f"evidence: {reference}" for reference in check.evidence)]
-    words = "\n".join(line for line in told if line)
-    message = _quoted(check.statement)
+    words = [line for line in told if line]
+    message = quoted(check.statement)
     if check.state in _FAILURES:
-        return [f"      <failure type={_quoted(check.state.value)} message={message}>{_text(words)}</failure>"]
+        return [f"      <failure type={quoted(check.state.value)} message={message}>{text(words)}</failure>"]
     if check.state is CheckState.ERROR:
-        return [f'      <error type="error" message={message}>{_text(words)}</error>']
+        return [f'      <error type="error" message={message}>{text(words)}</error>']
     if check.state is CheckState.UNKNOWN:
         return [f"      <skipped message={message}/>"]
     if check.state is CheckState.WARN:
-        return [f"      <system-out>{_text('warning: ' + words)}</system-out>"]
-    return [f"      <system-out>{_text(words)}</system-out>"] if check.statement else []
+        warned = [f"warning: {words[0]}", *words[1:]]
+        return [f"      <system-out>{text(warned)}</system-out>"]
+    return [f"      <system-out>{text(words)}</system-out>"] if check.statement else []
 
 
 def _where(record: AdmissionRecord) -> str:
     """Host and time as JUnit's schema has them: ISO 8601 without a zone, UTC."""
-    parts = [f" hostname={_quoted(nodes_name(record))}"]
+    parts = [f" hostname={quoted(nodes_name(record))}"]
     try:
         moment = datetime.fromtimestamp(record.started_at, tz=timezone.utc)
     except (OverflowError, OSError, ValueError):
         return parts[0]
     return f'{parts[0]} timestamp="{moment:%Y-%m-%dT%H:%M:%S}"'
-
-
-def _text(words: str) -> str:
-    return escape(_NO_XML.sub("", "\n".join(plain(line) for line in words.split("\n"))))
-
-
-def _quoted(words: object) -> str:
-    return quoteattr(_NO_XML.sub("", plain(words)))
-
-
-def _count(number: int) -> str:
-    return f'"{int(number)}"'

@@ -29,3 +29,14 @@ def plain(text: object, limit: int = MAX_TEXT) -> str:
     cut = len(line) > limit
     line = _ACTING.sub(_visible, _BREAKS.sub(" ", clean(line[:limit]))).strip()
     return f"{line} [cut]" if cut else line
+
+
+_COMMAND = re.compile(r"::(?=[A-Za-z-]+[ :])|##(?=\[)")
+"""How CI systems take commands from what a job prints: `::error::`, `##[error]`, `##vso[...]`."""
+
+
+def inert(text: object, limit: int = MAX_TEXT) -> str:
+    """As `plain`, for what a CI system reads as well: its commands are broken by a blank."""
+    return _COMMAND.sub(lambda found: f"{found.group()[0]} {found.group()[1]}", plain(text, limit)).replace(
+        "##vso", "# #vso"
+    )

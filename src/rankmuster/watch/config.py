@@ -140,7 +140,8 @@ class WatchConfig(Part):
 
     `find_seconds`: between two searches for instances that have come. `draining_file`: while it exists, an instance
     that advances or is idle counts as draining (a preStop hook makes it). `listen`: HOST:PORT of the exporter, None for
-    none. `state`: folder of the state file and of the record of stops.
+    none. `state`: folder of the state file and of the record of stops. `start_seconds`: within which an incarnation has
+    to serve, from the start of its processes; None: that is not known, and silence is no stop.
     """
 
     period: Annotated[float, Check(ge=1.0, le=60.0)] = 5.0
@@ -152,6 +153,7 @@ class WatchConfig(Part):
     ras: Ras = Ras()
     logs: Logs = Logs()
     on_stop: OnStop = OnStop()
+    start_seconds: Annotated[float, Check(ge=1.0, le=86_400.0)] | None = None
     draining_file: Path | None = None
     listen: str | None = None
     state: Path | None = None

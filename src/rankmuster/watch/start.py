@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Event
 
 from rankmuster import __version__
@@ -72,9 +73,17 @@ def run(config: WatchConfig, tell: Callable[[Told], None], wake: Event, seconds:
         draining_file=config.draining_file,
         given=named,
         given_unnamed=unnamed,
-        settings=WatchSettings.of(config.period),
+        settings=settings_of(config),
     )
     return Agent(parts, wake).run(seconds)
+
+
+def settings_of(config: WatchConfig) -> WatchSettings:
+    """By what instances are judged."""
+    settings = WatchSettings.of(config.period)
+    if config.start_seconds is None:
+        return settings
+    return replace(settings, start_seconds=config.start_seconds, start_ends=True)
 
 
 def _given(config: WatchConfig) -> tuple[tuple[str, ...], str | None]:

@@ -10,12 +10,13 @@ from typer.testing import CliRunner
 from yaml import safe_load_all
 
 import kube_openapi
-from rankmuster.adapters.kube.api import ADMISSIONS, INCIDENTS, POLICIES
+from rankmuster.adapters.kube.api import ADMISSIONS, INCIDENTS, POLICIES, RELEASES
 from rankmuster.cli.main import whole_app
 from rankmuster.kube.crd.admission import AdmissionSpec, AdmissionStatus, Phase
 from rankmuster.kube.crd.base import Condition, Selector
 from rankmuster.kube.crd.incident import IncidentSpec, IncidentStatus, Row
 from rankmuster.kube.crd.policy import Deadlines, PolicySpec, PolicyStatus, Probe
+from rankmuster.kube.crd.release import ReleaseSpec
 from rankmuster.kube.crd.render import RESOURCES, Resource, definition, definitions, schema_of
 from rankmuster.model.incident import Step
 
@@ -45,6 +46,7 @@ ALLOWED = {
     "x-kubernetes-list-map-keys",
     "x-kubernetes-list-type",
     "x-kubernetes-map-type",
+    "x-kubernetes-validations",
 }
 
 AT = "2026-11-29T12:00:00Z"
@@ -72,6 +74,20 @@ OBJECTS = {
     "NodeAdmission": (
         AdmissionSpec(node="gpu-1", node_uid="u-1", watched="f00d"),
         AdmissionStatus(phase=Phase.REFUSED, reasons=("slow: 312 of 480 GB/s",), class_="abc"),
+    ),
+    "ApprovedRelease": (
+        ReleaseSpec(
+            release="llm-0",
+            number=1,
+            kind="approval",
+            made_at=AT,
+            by="jane",
+            hash="sha256:00",
+            images=("sha256:aa",),
+            versions={"nccl": "2.28.9"},
+            document="{}",
+        ),
+        None,
     ),
 }
 
@@ -107,7 +123,7 @@ def test_it_fits_into_what_kubectl_apply_keeps(resource: Resource) -> None:
 @pytest.mark.parametrize("none", [True, False])
 def test_what_the_models_write_fits(resource: Resource, none: bool) -> None:
     spec, status = OBJECTS[resource.kind]
-    for model in (spec, status):
+    for model in (one for one in (spec, status) if one is not None):
         written = model.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=none)
         part = "spec" if model is spec else "status"
         assert kube_openapi.problems(schema_of(resource)["properties"][part], written) == []
@@ -141,7 +157,7 @@ def test_what_the_model_refuses_an_api_server_refuses_as_well(spec: dict[str, An
 
 
 def test_names_are_those_that_the_client_uses() -> None:
-    for kind, resource in zip((POLICIES, INCIDENTS, ADMISSIONS), RESOURCES, strict=True):
+    for kind, resource in zip((POLICIES, INCIDENTS, ADMISSIONS, RELEASES), RESOURCES, strict=True):
         assert (kind.kind, kind.plural, kind.namespaced) == (resource.kind, resource.plural, resource.namespaced)
         made = definition(resource)
         assert made["metadata"]["name"] == f"{kind.plural}.{kind.group}"
@@ -158,7 +174,7 @@ def test_columns_show_fields_that_exist(resource: Resource) -> None:
     assert len(shown) <= 8, "a terminal is 120 columns wide"
 
 
-def test_the_command_prints_all_three_and_the_roles() -> None:
+def test_the_command_prints_all_of_them_and_the_roles() -> None:
     printed = CliRunner().invoke(whole_app(), ["kube", "crds"])
     assert tuple(safe_load_all(printed.output)) == definitions()
     kinds = {one["kind"] for one in safe_load_all(CliRunner().invoke(whole_app(), ["kube", "crds", "--rbac"]).output)}

@@ -66,6 +66,46 @@ def test_a_start_in_which_ranks_wait_is_no_stop_until_its_time_is_over() -> None
     assert events(judged) == [Event.STOPPED]
 
 
+GIVEN = replace(DEFAULTS, start_seconds=60.0, start_ends=True)
+SILENT = view(UNKNOWN, loaded=None, worked=False, started_at=0.0, spoke=())
+
+
+def test_a_start_that_is_silent_is_no_stop_where_nobody_said_how_long_it_may_take() -> None:
+    judged = steps([SILENT] * int(DEFAULTS.start_seconds / 5 + 10))
+    assert Event.STOPPED not in events(judged)
+    assert judged[-1].state is UNKNOWN
+
+
+def test_a_start_has_stopped_when_the_time_that_it_was_given_is_over() -> None:
+    judged = steps([SILENT] * 20, ProgressModel(GIVEN))
+    assert [one.state for one in judged] == [Progress.STARTING] * 12 + [STOPPED] * 8
+    assert events(judged) == [Event.STOPPED]
+    assert judged[12].reason == "started 60 s ago, and it does not serve; it was given 60 s"
+
+
+def test_a_start_that_comes_up_in_time_or_late_is_seen_to_work() -> None:
+    assert events(steps([SILENT] * 11 + [view()] * 20, ProgressModel(GIVEN))) == []
+    late = steps([SILENT] * 15 + [view()] * 3, ProgressModel(GIVEN))
+    assert events(late) == [Event.STOPPED, Event.RESUMED]
+
+
+def test_a_watch_that_came_after_the_start_was_to_be_over_says_nothing_of_it() -> None:
+    """An instance that has served for days, whose page this watch may not read."""
+    judged = steps([SILENT] * 40, ProgressModel(GIVEN), start=3600.0)
+    assert events(judged) == []
+
+
+def test_a_page_that_nobody_expects_cannot_be_missed() -> None:
+    judged = steps([replace(SILENT, engine_expected=False)] * 40, ProgressModel(GIVEN))
+    assert Event.STOPPED not in events(judged)
+
+
+def test_each_incarnation_has_its_own_time_to_start() -> None:
+    again = replace(SILENT, incarnation=2, started_at=100.0)
+    judged = steps([*[SILENT] * 20, *[again] * 20], ProgressModel(GIVEN))
+    assert events(judged) == [Event.STOPPED, Event.RESTARTED, Event.STOPPED]
+
+
 def test_the_first_request_may_be_compiled_for() -> None:
     judged = steps([view(STOPPED, worked=False)] * int(DEFAULTS.first_step_seconds / 5 + 2))
     assert judged[10].state is Progress.STARTING

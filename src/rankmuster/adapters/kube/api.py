@@ -57,6 +57,7 @@ DEFINITIONS = Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "C
 POLICIES = Kind("rankmuster.dev", "v1alpha1", "communicationpolicies", "CommunicationPolicy")
 INCIDENTS = Kind("rankmuster.dev", "v1alpha1", "communicationincidents", "CommunicationIncident")
 ADMISSIONS = Kind("rankmuster.dev", "v1alpha1", "nodeadmissions", "NodeAdmission", namespaced=False)
+RELEASES = Kind("rankmuster.dev", "v1alpha1", "approvedreleases", "ApprovedRelease")
 
 
 class KubeError(Exception):

@@ -24,9 +24,10 @@ OF_THE_OTHERS = frozenset({"DistBackendError", "DistNetworkError", "DistStoreErr
 
 SAID_OF_THE_OTHERS = re.compile(
     r"^NCCL error|^Detected mismatch between collectives|failed to listen on any local network address|"
-    r"The client socket has|connectFullMesh failed|system not yet initialized"
+    r"The client socket has|connectFullMesh failed|Unable to find address for: |system not yet initialized"
 )
-"""The same in exceptions of a plain class: old torch, vLLM's PyNccl, the comparison of calls, no fabric."""
+"""The same in exceptions of a plain class: old torch, vLLM's PyNccl, the comparison of calls, no fabric. One of them is
+the rank's own, that gloo has no interface there: the init is told then, and not that its process ended."""
 
 SHARED_MEMORY = "out of shared memory"
 """What torch says of a data loader that SIGBUS ended (torch/utils/data/_utils/signal_handling.py)."""

@@ -39,6 +39,9 @@ RENDEZVOUS_ADVICE = {
 
 def detect(context: Context, comms: list[CommInit]) -> list[Finding]:
     """torch's own rendezvous, before NCCL: store clients that did not all join."""
+    without = [error for error in context.evidence.of(StoreError) if error.kind is StoreErrorKind.GLOO_INTERFACE]
+    if without:  # of whichever group: one of gloo's is often made beside NCCL's, that has begun well
+        return [_no_interface(context, without)]
     if any(comm.completed for comm in comms) or context.table.rolls:
         return []
     errors = [
@@ -132,6 +135,31 @@ def _gloo(context: Context, mesh: list[StoreError]) -> Finding:
         at=context.time(first.origin.stamp),
     )
     evidence = tuple(error.origin.reference for error in mesh[:4])
+    return Finding(NAME, Plane.FRAMEWORK_LOG, statement, evidence, accusation)
+
+
+def _no_interface(context: Context, without: list[StoreError]) -> Finding:
+    """gloo raises at once in the ranks that have it, while the others wait for them in the store."""
+    first = without[0]
+    ranks = tuple(sorted({error.origin.rank for error in without if error.origin.rank is not None}))
+    few = ranks if 0 < len(ranks) * 2 < len(context.world) and all(e.origin.rank is not None for e in without) else ()
+    who = ranks_text(ranks).capitalize() if ranks else "A rank that the log does not name"
+    statement = (
+        f"{who}: the network interface that gloo is told to use is not there, or has no address: "
+        f"{quoted(first.text, 240)}. See which there are (`ip addr`), and set GLOO_SOCKET_IFNAME to the one that all "
+        "hosts share, or unset it"
+    )
+    accusation = accuse(
+        Subkind.NO_INTERFACE,
+        Confidence.CONFIRMED,
+        culprits=few,
+        victims=tuple(rank for rank in context.world if rank not in ranks),
+        why=dict.fromkeys(few, "has no interface by the name that its own settings give, where its peers have one"),
+        phase=Phase.INIT,
+        scope=Scope.RANK if few else Scope.GROUP,
+        at=context.time(first.origin.stamp),
+    )
+    evidence = tuple(error.origin.reference for error in without[:4])
     return Finding(NAME, Plane.FRAMEWORK_LOG, statement, evidence, accusation)
 
 

@@ -1,4 +1,4 @@
-"""Our three CustomResourceDefinitions, made from the models: names, columns of `kubectl get`, one version."""
+"""Our CustomResourceDefinitions, made from the models: names, columns of `kubectl get`, one version."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pydantic import BaseModel
 from rankmuster.kube.crd.admission import AdmissionSpec, AdmissionStatus
 from rankmuster.kube.crd.incident import IncidentSpec, IncidentStatus
 from rankmuster.kube.crd.policy import PolicySpec, PolicyStatus
+from rankmuster.kube.crd.release import ReleaseSpec
 from rankmuster.kube.crd.structural import Schema, structural
 from rankmuster.model.kube import API_VERSION, DOMAIN, SCHEMA, SCHEMA_ANNOTATION
 
 CATEGORY = "rankmuster"
-"""`kubectl get rankmuster` shows the objects of all three."""
+"""`kubectl get rankmuster` shows the objects of all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +40,18 @@ AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One of our kinds. `says`: the first line of `kubectl explain`."""
+    """One of our kinds. `says`: the first line of `kubectl explain`. `status`: None where nobody reports on it.
+    `written_once`: the API server refuses any change of the spec."""
 
     kind: str
     plural: str
     short: str
     spec: type[BaseModel]
-    status: type[BaseModel]
+    status: type[BaseModel] | None
     says: str
     columns: tuple[Column, ...]
     namespaced: bool = True
+    written_once: bool = False
 
     @property
     def name(self) -> str:
@@ -114,7 +117,31 @@ RESOURCES = (
         ),
         namespaced=False,
     ),
+    Resource(
+        "ApprovedRelease",
+        "approvedreleases",
+        "crel",
+        ReleaseSpec,
+        None,
+        "A record of the release gate: an approval to take traffic, or a way back. Written once, never changed.",
+        (
+            Column("Release", ".spec.release"),
+            Column("Number", ".spec.number", "integer"),
+            Column("Kind", ".spec.kind"),
+            Column("By", ".spec.by"),
+            Column("Reason", ".spec.reason", wide=True),
+            Column("Hash", ".spec.hash", wide=True),
+            AGE,
+        ),
+        written_once=True,
+    ),
 )
+
+
+WRITTEN_ONCE: Schema = {
+    "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "a record is written once, and never changed"}]
+}
+"""A transition rule (Kubernetes 1.25 and later): checked when an object is changed, and not when it is made."""
 
 
 def definition(resource: Resource) -> dict[str, Any]:
@@ -143,7 +170,7 @@ def definition(resource: Resource) -> dict[str, Any]:
                     "name": API_VERSION.partition("/")[2],
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
+                    **({"subresources": {"status": {}}} if resource.status is not None else {}),
                     "additionalPrinterColumns": [column.render() for column in resource.columns],
                     "schema": {"openAPIV3Schema": schema_of(resource)},
                 }
@@ -163,8 +190,8 @@ def schema_of(resource: Resource) -> Schema:
             "apiVersion": named | {"type": "string"},
             "kind": named | {"type": "string"},
             "metadata": {"type": "object"},
-            "spec": structural(resource.spec),
-            "status": structural(resource.status),
+            "spec": structural(resource.spec) | (WRITTEN_ONCE if resource.written_once else {}),
+            **({"status": structural(resource.status)} if resource.status is not None else {}),
         },
     }
 

@@ -112,7 +112,10 @@ class ProgressModel:
         self._pauses.add(view.intervals)
         self._speed.add(view.intervals)
         self._starts.take(now, view)
-        state, reason = wanted(view, starting=self._starts.still(now, view), worked=self._starts.worked)
+        starts = self._starts
+        state, reason = wanted(
+            view, starting=starts.still(now, view), worked=starts.worked, overdue=starts.overdue(now, view)
+        )
         moved = self._move(now, state, reason, view)
         told, since, why = self._state, self._since if self._since is not None else now, self._reason
         if self._draining_since is not None and told in AT_WORK:

@@ -71,6 +71,10 @@ class WatchSettings:
     """How long a start may take in which ranks wait for each other with spinning GPUs: loading of weights ends with a
     barrier. vLLM gives its engine 600 s to be ready (VLLM_ENGINE_READY_TIMEOUT_S), as torch gives a NCCL call."""
 
+    start_ends: bool = False
+    """Whether an instance that has shown nothing when `start_seconds` are over has stopped. Only who knows how long its
+    engine loads can say so: without such a word silence is no stop."""
+
     first_step_seconds: float = 120.0
     """How long the first request of a start may take to its first token: kernels are compiled for it."""
 

@@ -47,17 +47,34 @@ class Starts:
         """Why it may still be starting, None where it has worked or had its time."""
         if self._worked:
             return None
-        settings = self._settings
         if view.loaded is not None:
             # The server answers, which engines do not before they are ready.
             return self._first_step(now)
+        age = self._age(now, view)
+        if age is not None and age < self._settings.start_seconds:
+            return f"{_how(view)} {age:.0f} s ago, and nothing has come of it yet"
+        return None
+
+    def overdue(self, now: float, view: LookResult) -> str | None:
+        """Why it has not come up in the time that its operator gave it; None where none was given, or it has.
+
+        A watch that came later than that time has not seen the start: pages that it cannot read tell it nothing.
+        """
+        settings, age = self._settings, self._age(now, view)
+        if not settings.start_ends or self._worked or view.loaded is not None or not view.engine_expected:
+            return None
+        if age is None or self._first_look is None or age < settings.start_seconds:
+            return None
+        if age - (now - self._first_look) >= settings.start_seconds:
+            return None
+        return f"{_how(view)} {age:.0f} s ago, and it does not serve; it was given {settings.start_seconds:.0f} s"
+
+    def _age(self, now: float, view: LookResult) -> float | None:
+        """Seconds since it was started, or first looked at."""
         began = view.started_at if view.started_at is not None else self._first_look
         if began is not None and began > now:
             began = self._first_look
-        if began is not None and now - began < settings.start_seconds:
-            how = "started" if view.started_at is not None else "first looked at"  # who began it is not seen everywhere
-            return f"{how} {now - began:.0f} s ago, and nothing has come of it yet"
-        return None
+        return None if began is None else now - began
 
     def _steady(self, now: float, view: LookResult) -> None:
         """Without an engine's counters, work that goes on for long is no warm-up; the loading of weights is none."""
@@ -73,3 +90,7 @@ class Starts:
         if self._loaded_since is None or now - self._loaded_since >= self._settings.first_step_seconds:
             return None
         return f"its first request is {now - self._loaded_since:.0f} s old, and kernels are compiled for it"
+
+
+def _how(view: LookResult) -> str:
+    return "started" if view.started_at is not None else "first looked at"  # who began it is not seen everywhere

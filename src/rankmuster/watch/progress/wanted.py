@@ -10,8 +10,9 @@ MOST_QUIET = 3
 """Planes that a reason names with why they do not tell; the view has all."""
 
 
-def wanted(view: LookResult, *, starting: str | None, worked: bool) -> tuple[Progress, str]:
-    """The state, and why. `starting`: why it may still be starting. `worked`: whether it has ever produced anything."""
+def wanted(view: LookResult, *, starting: str | None, worked: bool, overdue: str | None = None) -> tuple[Progress, str]:
+    """The state, and why. `starting`: why it may still be starting. `worked`: whether it has ever produced anything.
+    `overdue`: why it should have come up by now."""
     if view.gone:
         return Progress.UNKNOWN, "every process of the instance has ended: there is nothing that could advance"
     said = view.progress
@@ -21,6 +22,8 @@ def wanted(view: LookResult, *, starting: str | None, worked: bool) -> tuple[Pro
         return said, view.reason
     if starting is not None and said is not Progress.IDLE and not (said is Progress.ADVANCING and view.loaded):
         return Progress.STARTING, starting
+    if overdue is not None and said is Progress.UNKNOWN:
+        return Progress.STOPPED, overdue
     idle_by_gauges = said is Progress.UNKNOWN and view.spoke == (Plane.ENGINE, Plane.HARDWARE)
     if idle_by_gauges and worked and view.all_spin:
         # At a start that is a warm-up. Later gauges of engines that set them with each step do not show who waits.

@@ -1,0 +1,43 @@
+"""The bundles of a drill, diagnosed again without anything but themselves: the same bundle gives the same verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from rankmuster.drill.card import said_of
+from rankmuster.drill.run import Diagnose, StepFailed, diagnose_by_command
+from rankmuster.model.drill_run import DrillRun
+
+
+class NoBundle(Exception):
+    """The bundle that a card speaks of cannot be used; the message says why."""
+
+
+def bundle_of(run: DrillRun, folder: Path) -> Path | None:
+    """Where the bundle of this run is, below the card's folder; None where it has none. Raises NoBundle."""
+    if run.bundle is None:
+        return None
+    path, home = (folder / run.bundle).resolve(), folder.resolve()
+    if not path.is_relative_to(home):
+        raise NoBundle(f"its path {run.bundle} leads out of the drill's folder: no drill writes it so")
+    if not path.exists():
+        raise NoBundle(f"it is not there ({path}): keep the whole folder of a drill, not the card alone")
+    return path
+
+
+def again(run: DrillRun, folder: Path, *, diagnose: Diagnose = diagnose_by_command) -> DrillRun:
+    """The row with whether its bundle says the same again; as it is where there is no bundle.
+
+    A bundle that is gone, or whose diagnosis breaks, does not say the same; why stands in `wrongs`.
+    """
+    try:
+        bundle = bundle_of(run, folder)
+        if bundle is None:
+            return run
+        said = said_of(diagnose(bundle))
+    except (NoBundle, StepFailed, OSError) as error:
+        return replace(run, again=False, wrongs=(*run.wrongs, f"diagnosed again: {error}"))
+    if said == run.bundle_said:
+        return replace(run, again=True)
+    return replace(run, again=False, wrongs=(*run.wrongs, f"diagnosed again it is {said}, not {run.bundle_said}"))

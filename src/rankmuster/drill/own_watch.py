@@ -1,0 +1,96 @@
+"""What a user's own watch and incident journal say of a drilled job: they are only read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rankmuster.model.fault import Progress
+from rankmuster.model.incident import Event
+from rankmuster.watch.export.state_file import NoState, StateRefused, freshness, read_state
+from rankmuster.watch.progress.model import Event as WatchEvent
+from rankmuster.watch.snapshot import InstanceView
+
+POLL_SECONDS = 0.2
+"""Between two looks at the state file; a watch looks once in seconds."""
+ALARMS = {WatchEvent.STOPPED.value, WatchEvent.SLOW.value, WatchEvent.GONE.value, WatchEvent.LOST_SIGHT.value}
+TELLS = (Progress.STOPPED,)
+
+
+class NoWatch(Exception):
+    """Nobody watches the job, or it is not well: a drill of it would show nothing. Says why, and what to do."""
+
+
+@dataclass(slots=True)
+class OwnWatch:
+    """`state`: the folder or file of the watch's state. `seen`: alarms that were read so far, each once."""
+
+    state: Path
+    instance: str
+    now: Callable[[], float] = time.time
+    alarms: list[tuple[float, str]] = field(default_factory=list)
+    _last: float = 0.0
+
+    def view(self) -> InstanceView | None:
+        """What it says now; None where it says nothing of the instance. Raises NoWatch when it does not look."""
+        try:
+            snapshot = read_state(self.state)
+        except (NoState, StateRefused) as error:
+            raise NoWatch(str(error)) from error
+        fresh = freshness(snapshot, self.now())
+        if fresh.stale:
+            raise NoWatch(fresh.words)
+        found = next((one for one in snapshot.instances if one.name == self.instance), None)
+        if found is not None and snapshot.time > self._last:
+            self._last = snapshot.time
+            if found.event in ALARMS:
+                self.alarms.append((snapshot.time, f"{found.event}: {found.reason}"))
+        return found
+
+    def must_be_well(self) -> InstanceView:
+        """Raises NoWatch where the instance is not watched, or does not advance or idle."""
+        view = self.view()
+        if view is None:
+            raise NoWatch(f"the watch says nothing of {self.instance!r}: is it watched on this node, by that name?")
+        if view.state not in (Progress.ADVANCING, Progress.IDLE):
+            raise NoWatch(
+                f"the watch says that {self.instance!r} is {view.state.value} ({view.reason}): a drill is for an "
+                "instance that is well"
+            )
+        return view
+
+    def until(self, there: Callable[[InstanceView | None], bool], seconds: float) -> InstanceView | None:
+        """The first view of which `there` holds; None when none comes. Raises NoWatch when nobody looks any more."""
+        end = time.monotonic() + seconds
+        while True:
+            view = self.view()
+            if there(view):
+                return view
+            if time.monotonic() >= end:
+                return None
+            time.sleep(POLL_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An incident of the instance, opened after the fault. `count`: of all that were. `outcome`: None while open."""
+
+    id: str
+    outcome: str | None
+    events: tuple[Event, ...]
+    count: int = 1
+
+
+def incident_since(journal: str, instance: str, since: float) -> Told | None:
+    """The first incident of that instance that was opened since (unix seconds). Raises HistoryError."""
+    from rankmuster.store.journal import Journal  # needs SQLAlchemy
+
+    with Journal.open(journal, create=False) as opened:
+        heads = [head for head in opened.incidents(instance=instance, limit=20) if head.opened_at >= since]
+        if not heads:
+            return None
+        first = heads[-1]
+        outcome = first.outcome.value if first.outcome is not None else None
+        return Told(first.id, outcome, opened.events(first.id), len(heads))

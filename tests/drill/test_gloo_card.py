@@ -1,0 +1,151 @@
+"""Whole drills on one machine: real ranks, watch and runbook, from the command to the card.
+
+Needs torch and the journal, which other tests do without: `pip install '.[real,history]'`. HAProxy is left out, as
+where it is not installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from drill_helpers import PATIENCE
+
+from rankmuster.drill.incident_load import Load
+from rankmuster.drill.incident_stand import Stand, StandOrder
+from rankmuster.drill.own_job import MARKER
+from rankmuster.drill.plan import Backend
+from rankmuster.drill.watched import sees_work
+from rankmuster.model import drill_card
+from rankmuster.model.drill_card import ScoreCard
+
+pytestmark = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("torch", "sqlalchemy")),
+    reason="torch or SQLAlchemy is not installed (pip install '.[real,history]')",
+)
+
+DRILL = (sys.executable, "-m", "rankmuster.cli.main", "drill")
+SECONDS = 280.0
+"""For a whole drill of one fault and two controls; it takes a minute and a half on two quiet cores."""
+
+
+def drilled(*arguments: object, status: int) -> str:
+    done = subprocess.run(
+        [*DRILL, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
+
+
+def card_in(folder: Path) -> ScoreCard:
+    return drill_card.read((folder / "card.json").read_bytes())
+
+
+def test_a_fault_is_told_named_saved_and_mended_and_a_control_is_quiet(tmp_path: Path) -> None:
+    out = tmp_path / "drill"
+    more = (
+        "--backend",
+        "gloo",
+        "--ranks",
+        3,
+        "--period",
+        2,
+        "--no-gateway",
+        "--quick",
+        "--controls",
+        "healthy,restart",
+    )
+    shown = drilled("run", "kill", "--target", "built-in", *more, "--output", out, status=2)
+    assert shown.startswith("NOT ENOUGH")  # two of five controls
+    card = card_in(out)
+    kill, *controls = card.runs
+    assert kill.wrongs == ()
+    assert (kill.said_class, kill.culprits) == ("process_or_device_lost", (1,))
+    assert (kill.evidence_first, kill.service_back, kill.again) == (True, True, True)
+    assert [(one.name, one.alarms, one.incidents, one.wrongs) for one in controls] == [
+        ("healthy", (), 0, ()),
+        ("restart", (), 0, ()),
+    ]
+    assert card.complete
+    assert any(name.startswith("TORCH_") for name in card.settings)
+    assert "1 of 1 bundles give the same verdict" in drilled("verify", out, status=0)
+
+
+def test_ctrl_c_ends_everything_and_leaves_the_card_of_what_was_done(tmp_path: Path) -> None:
+    out = tmp_path / "drill"
+    line = [*DRILL, "run", "stop", "--target", "built-in", "--ranks", "2", "--no-gateway", "--output", str(out)]
+    drill = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        _until(lambda: len(_processes_of(out)) >= 5, "supervisor, watch, runner and ranks are there")
+        drill.send_signal(signal.SIGTERM)
+        _, said = drill.communicate(timeout=90)
+        assert drill.returncode == 130
+        assert "ended early" in said
+        _until(lambda: not _processes_of(out), "all of them are gone")
+    finally:
+        drill.kill()
+        drill.wait()
+    card = card_in(out)
+    assert (card.complete, card.passed) == (False, None)
+    assert drilled("report", out, status=2).startswith("NOT ENOUGH")
+
+
+def test_a_job_of_ones_own_is_hit_once_and_scored_by_its_own_watch_and_runbook(tmp_path: Path) -> None:
+    """The drill's own engine stands for a user's job: started by somebody else, and marked."""
+    name = f"own-{os.getpid()}"
+    wanted = StandOrder(name, Backend.GLOO, 3, period=2.0, gateway=False, extra={MARKER: name})
+    out = tmp_path / "drill"
+    with Stand(wanted, tmp_path / "stand", None) as stand:
+        stand.until(lambda: stand.serves(1), 120.0, "serving")
+        load = Load(stand.address, 3, tmp_path / "attempts.jsonl")
+        load.start()
+        try:
+            assert sees_work(stand.watcher, time.monotonic(), 60.0)
+            about = stand.about(1)
+            assert about is not None
+            places = ("--state", stand.places.watch, "--journal", stand.places.journal)
+            shown = drilled("run", "freeze", "--target", name, *places, "--output", out, "--dry-run", status=0)
+            assert f"SIGSTOP to pid {about.ranks[1]} " in shown
+            refused = subprocess.run(
+                [*DRILL, "run", "freeze", "--target", name, *map(str, places), "--output", str(out)],
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+            )
+            assert refused.returncode == 3
+            assert "give --yes to do it" in refused.stderr
+            drilled("run", "freeze", "--target", name, *places, "--output", out, "--yes", status=0)
+        finally:
+            load.stop(0.0)
+    card = card_in(out)
+    freeze = next(run for run in card.runs if run.kind == "fault")
+    assert freeze.wrongs == ()
+    assert (freeze.backend, freeze.culprits, freeze.detected_by) == ("own", (1,), "watch")
+    assert (freeze.evidence_first, freeze.service_back, freeze.again) == (True, True, True)
+    assert (card.target, card.passed) == (name, True)
+
+
+def _processes_of(folder: Path) -> list[str]:
+    """Command lines of living processes that name the folder, but for the drill's own."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if str(folder) in line and "drill run" not in line:
+                found.append(line)
+    return found
+
+
+def _until(there: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + 3 * PATIENCE
+    while not there():
+        assert time.monotonic() < end, f"it did not come about that {what}"
+        time.sleep(0.1)
