@@ -89,15 +89,14 @@ def check(target: Target, uid: int) -> None:
 
 
 def _chosen(target: Target, rank: int | None) -> Victim:
-    ranked = [one for one in target.workers if one.rank is not None and one.inner_pid == one.pid]
-    known = sorted({one.rank for one in ranked if one.rank is not None})
+    known = sorted({one.rank for one in target.workers if one.rank is not None})
     if not known:
         raise NotAllowedHere(
             f"no process of {target.name!r} says which rank it is (RANK in its environment, or an engine's title): "
             "nobody could say afterwards whether the right one was named"
         )
     wanted = known[max(len(known) - 2, 0)] if rank is None else rank
-    of_it = [one for one in ranked if one.rank == wanted]
+    of_it = [one for one in target.workers if one.rank == wanted]
     if len(of_it) != 1:
         there = ", ".join(map(str, known))
         what = f"{len(of_it)} processes say that they are rank {wanted}" if of_it else f"there is no rank {wanted} here"

@@ -96,7 +96,7 @@ def numbers(runs: Sequence[DrillRun]) -> Numbers:
     """All of them in a few numbers."""
     faults = [run for run in runs if run.kind == "fault" and run.made]
     late, prompt = [run for run in faults if is_late(run)], [run for run in faults if not is_late(run)]
-    controls = [run for run in runs if run.kind == "control"]
+    controls = [run for run in runs if run.kind == "control" and run.made]
     evidence = [
         run.evidence_saved and run.evidence_first is not False for run in faults if run.evidence_saved is not None
     ]
@@ -156,7 +156,7 @@ def failures(runs: Sequence[DrillRun]) -> tuple[str, ...]:
         gone = _names(run for run in own if run.service_back is not None and not back_in_time(run))
         words.append(f"service was not back within the runbook's budget: {gone}")
     if found.controls_quiet < found.controls:
-        loud = _names(run for run in runs if run.kind == "control" and not quiet(run))
+        loud = _names(run for run in runs if run.kind == "control" and run.made and not quiet(run))
         words.append(f"controls were not quiet: {loud}")
     if found.again_differs:
         words.append(
