@@ -19,6 +19,7 @@ from typing import Any
 
 import admission_tables
 import baseline_tables
+import drill_tables
 import incident_tables
 import kube_tables
 
@@ -378,6 +379,8 @@ def main() -> None:
         + baselines()
         + admission()
         + incident_tables.section(MEASURED)
+        + drill_tables.section(MEASURED)
+        + "\n"
         + kube_tables.section(MEASURED)
         + timing()
     )
