@@ -7,7 +7,7 @@ DEMO ?= examples/rank-stops-calling
 PYTEST_ARGS ?= -n auto
 
 .PHONY: all help demo test test-real bench bench-quick bench-cases bench-history simulate simulate-drift simulate-incidents \
-    crash-incidents drill-incidents kube-scale kube-crashes fuzz watch-replay check format format-check lint types imports clean
+    crash-incidents drill-incidents kube-scale kube-crashes drill-real fuzz watch-replay check format format-check lint types imports clean
 
 all: $(STAMP) ## make .venv and install the program with its tools
 
@@ -49,7 +49,11 @@ REAL_TESTS := tests/diagnose/test_gloo_dumps.py tests/collect/flight/test_real_d
     tests/store tests/cli/test_history_command.py tests/supervise/test_run_torchrun.py \
     tests/drill/test_incident_engine.py tests/drill/test_incident_gloo.py tests/adapters/test_collect_evidence.py \
     tests/cli/test_collect_ended_torchrun.py tests/incident/run/test_run_postgres.py tests/drill/test_pod_rank.py \
+    tests/drill/test_gloo_card.py \
     tests/adapters/kube/test_kube_evidence_uploads.py
+
+drill-real: $(VENV)/.real ## whole drills with controls, and of a job of one's own (about 3 minutes)
+	RANKMUSTER_LONG_TESTS=1 $(BIN)/pytest $(PYTEST_ARGS) tests/drill/test_gloo_card_whole.py
 
 test-real: $(VENV)/.real ## run the tests with real torch processes (CPU, gloo), py-spy, S3, Prometheus, PostgreSQL, Slurm and mpirun
 	$(BIN)/pytest $(PYTEST_ARGS) $(REAL_TESTS)

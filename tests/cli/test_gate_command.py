@@ -289,10 +289,9 @@ def instance(name: str, speed: float, **more: object) -> InstanceView:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rankmuster.cli.gate_canary.ASK_SECONDS", 0.02)
-    monkeypatch.setattr("rankmuster.cli.gate_canary.LEAST_SECONDS", 0.1)
 
 
-def watch(run: Run, made: World, look, *more: object, seconds: float = 10.0) -> tuple[int, str, str]:
+def watch(run: Run, made: World, look, *more: object, seconds: float = 3.0) -> tuple[int, str, str]:
     state = made.folder / "state"
     with Playing(state, look):
         return run("canary", "--instance", "new", *config(made), "--state", state, "--seconds", seconds, *more)

@@ -155,7 +155,7 @@ def test_two_incarnations_at_a_time_are_two_instances() -> None:
             process = start(name, 0, **{MARKER: name, "RANKMUSTER_INCARNATION": incarnation})
             ends.callback(process.communicate)
             ends.callback(process.kill)
-        with pytest.raises(NotAllowedHere, match=f"there is {name}-pid"):
+        with pytest.raises(NotAllowedHere, match=f"{name}-pid"):
             victim_of(name, 0)
 
 

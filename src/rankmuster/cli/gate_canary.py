@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SECONDS = 600.0
 """The first minutes: graphs are captured, caches are warm, and 120 looks of the watch are there."""
-LEAST_SECONDS, MOST_SECONDS = 10.0, 86_400.0
+LEAST_SECONDS, MOST_SECONDS = 1.0, 86_400.0
 ASK_SECONDS = 0.5
 """Between two looks at the state file: a look of the watch is there within its period."""
 SIGHT_SECONDS = 60.0
