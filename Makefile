@@ -52,8 +52,8 @@ REAL_TESTS := tests/diagnose/test_gloo_dumps.py tests/collect/flight/test_real_d
     tests/drill/test_gloo_card.py \
     tests/adapters/kube/test_kube_evidence_uploads.py
 
-drill-real: $(VENV)/.real ## whole drills with controls, and of a job of one's own (about 3 minutes)
-	RANKMUSTER_LONG_TESTS=1 $(BIN)/pytest $(PYTEST_ARGS) tests/drill/test_gloo_card_whole.py
+drill-real: $(VENV)/.real ## whole drills with controls, of a job of one's own, and every fault (about 6 minutes)
+	RANKMUSTER_LONG_TESTS=1 $(BIN)/pytest $(PYTEST_ARGS) tests/drill/test_gloo_card_whole.py tests/drill/test_gloo_drills.py
 
 test-real: $(VENV)/.real ## run the tests with real torch processes (CPU, gloo), py-spy, S3, Prometheus, PostgreSQL, Slurm and mpirun
 	$(BIN)/pytest $(PYTEST_ARGS) $(REAL_TESTS)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,10 +17,16 @@ from pathlib import Path
 import pytest
 
 from drill_cards import card, control, fault, quiet_controls
+from rankmuster.cli.as_ctrl_c import as_ctrl_c
+from rankmuster.collect.machine import Machine
 from rankmuster.drill.able import catalogue
 from rankmuster.drill.card import said_of
 from rankmuster.drill.own_job import MARKER
 from rankmuster.model import drill_card
+from rankmuster.model.fault import Progress
+from rankmuster.store.journal import Journal
+from rankmuster.watch.export.state_file import StateFile
+from rankmuster.watch.snapshot import InstanceView, Snapshot, WatcherView
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 HOSTILE = "evil\x1b[31m\u202e`|[link](http://x)<b>"
@@ -87,6 +95,7 @@ def test_what_cannot_be_made_here_says_why(command: Run) -> None:
         (["kill", "--target", "built-in", "--release-digest", "latest"], "give sha256: and 64 hex digits"),
         (["kill", "--target", "built-in", "--state", "/tmp"], "--state and --journal are of a job of your own"),
         (["kill", "--target", "llm-0", "--ranks", "4"], "a job of your own is as it is"),
+        (["kill", "--target", "llm-0", "--period", "2"], "--period"),
         (["skip", "--target", "llm-0"], "a job of your own can have kill and freeze"),
         (["--target", "llm-0"], "name the faults to make: kill or freeze"),
         (["kill", "--target", "llm-0", "--controls", "idle"], "default (it is left alone and looked at) or none"),
@@ -151,6 +160,19 @@ def test_what_is_not_installed_is_said_before_anything_is_made(absent: str, extr
 # -- run, of a job of one's own
 
 
+def watched(folder: Path, name: str, host: str = Machine().hostname) -> None:
+    """The state that a watch writes of a job that is well."""
+    now = time.time()
+    view = InstanceView(name, Progress.ADVANCING, now, "because")
+    StateFile(folder).write(Snapshot(host, now, WatcherView("0.1.0", now, 60.0), (view,)))
+
+
+def journal(folder: Path) -> str:
+    place = str(folder / "incidents.db")
+    with Journal.open(place, create=True):
+        return place
+
+
 @pytest.fixture
 def own() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     name = f"own-{uuid.uuid4().hex[:8]}"
@@ -172,13 +194,66 @@ def test_a_dry_run_of_ones_own_job_names_the_one_process(
     own: tuple[str, subprocess.Popen[bytes]], command: Run, tmp_path: Path
 ) -> None:
     name, process = own
-    done = command("drill", "run", "kill", "freeze", "--target", name, "--output", tmp_path / "out", "--dry-run")
-    assert done.returncode == 0
+    watched(tmp_path / "watch", name)
+    arguments = ("drill", "run", "kill", "freeze", "--target", name, "--output", tmp_path / "out", "--dry-run")
+    done = command(*arguments, "--state", tmp_path / "watch", "--journal", journal(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "out").exists()
     assert f"kill: SIGKILL to pid {process.pid} (python" in done.stdout
     assert f"rank 0 of {name}) and to nobody else" in done.stdout
     assert "freeze: SIGSTOP" in done.stdout
     assert "SIGCONT to it in the end" in done.stdout
     assert process.poll() is None
+
+
+@pytest.mark.parametrize("doing", ["--dry-run", "--yes"])
+@pytest.mark.parametrize("kind", ["absent", "no journal", "no library", "another machine", "not new"])
+def test_ones_own_job_is_left_alone_where_watch_journal_or_folder_cannot_be_used(
+    own: tuple[str, subprocess.Popen[bytes]], kind: str, doing: str, command: Run, tmp_path: Path
+) -> None:
+    name, process = own
+    watched(tmp_path / "watch", name, "elsewhere" if kind == "another machine" else Machine().hostname)
+    place, bare = tmp_path / "none.db", tmp_path / "bare"
+    if kind == "no journal":
+        place.write_text("no journal at all\n" * 100)
+    elif kind != "absent":
+        place = Path(journal(tmp_path))
+    if kind == "no library":
+        (bare / "sqlalchemy").mkdir(parents=True)
+        (bare / "sqlalchemy" / "__init__.py").write_text(
+            "raise ModuleNotFoundError('it is not installed', name='sqlalchemy')\n"
+        )
+    if kind == "not new":
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "old").touch()
+    arguments = ("drill", "run", "freeze", "--target", name, "--output", tmp_path / "out", doing)
+    env = {"PYTHONPATH": str(bare)}
+    done = command(*arguments, "--state", tmp_path / "watch", "--journal", place, env=env)
+    says = {
+        "absent": "there is no journal at",
+        "no journal": "none.db",
+        "no library": "pip install 'rankmuster[history]'",
+        "another machine": "of the machine 'elsewhere'",
+        "not new": "is not empty",
+    }
+    assert done.returncode == 3
+    assert says[kind] in " ".join(done.stderr.split())
+    assert process.poll() is None
+    assert not (tmp_path / "out" / "card.json").exists()
+
+
+def test_a_drill_that_ends_is_not_broken_off_but_by_a_later_ctrl_c() -> None:
+    with as_ctrl_c(again_seconds=1.0):
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.raise_signal(number)
+        time.sleep(1.1)
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)  # as Python has it
 
 
 def test_ones_own_job_without_a_watch_is_left_alone(

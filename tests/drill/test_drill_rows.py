@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from drill_cards import fault as right_row
-from rankmuster.drill import able, card_again, card_controls, rank_settings
+from rankmuster.drill import able, card_again, card_controls, chain_start, rank_settings
 from rankmuster.drill.campaign import chain_of
 from rankmuster.drill.card import Shape, blank, blank_fault, said_of, with_bars, with_verdict
 from rankmuster.drill.card_book import About, CardBook
 from rankmuster.drill.card_machine import MachineFacts
+from rankmuster.drill.chain_controls import Foreign
 from rankmuster.drill.chain_look import run_look
 from rankmuster.drill.chain_served import of_incident, run_served
 from rankmuster.drill.chain_slow import run_slow
 from rankmuster.drill.chain_start import run_start
+from rankmuster.drill.engine_folder import EngineFolder
 from rankmuster.drill.fault_needs import Machine
 from rankmuster.drill.faults import FAULTS
 from rankmuster.drill.incident_result import IncidentResult
 from rankmuster.drill.incident_settings import Places, settings
+from rankmuster.drill.incident_stand import StandFailed
+from rankmuster.drill.launch import Launched
 from rankmuster.drill.plan import Backend
+from rankmuster.drill.tally import RankState, Tally
 from rankmuster.incident.config_objections import objections
 from rankmuster.incident.config_read import read
 from rankmuster.model import drill_card
@@ -95,6 +104,8 @@ def test_what_is_wrong_is_said_in_words() -> None:
         "service was not back within 770 s",
     )
     assert with_bars(right_row()).wrongs == ()
+    early = replace(right_row(), detected_seconds=-3.0, named_seconds=-1.0)
+    assert with_bars(early).wrongs == ("told after -3.0 s, not within 15 s", "named after -1.0 s, not within 20 s")
     assert with_bars(replace(right_row(), detected=False)).wrongs == ("it was not told",)
 
 
@@ -164,6 +175,14 @@ def test_a_bundle_that_is_gone_or_elsewhere_does_not(path: str, says: str, tmp_p
     assert says in row.wrongs[-1]
 
 
+@pytest.mark.parametrize("path", ["a\0b", "a\ud800b", "loop", "loop/b", "x" * 5000])
+def test_a_path_that_no_file_can_have_is_a_difference_too(path: str, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    row = card_again.again(replace(right_row(), bundle=path), tmp_path, diagnose=diagnosed({}))
+    assert row.again is False
+    assert "leads nowhere" in row.wrongs[-1] or "it is not there" in row.wrongs[-1]
+
+
 def test_a_row_without_a_bundle_stays_as_it_is(tmp_path: Path) -> None:
     row = blank("healthy", "control", SHAPE)
     assert card_again.again(row, tmp_path, diagnose=diagnosed({})) == row
@@ -194,6 +213,104 @@ def test_the_card_is_there_after_every_row_and_is_whole_at_the_end_alone(tmp_pat
 def test_settings_are_what_says_how_ranks_talk() -> None:
     environ = b"NCCL_DEBUG=INFO\0PASSWORD=x\0TORCH_FR_BUFFER_SIZE=2000\0NCCL_X\0"
     assert rank_settings.settings_of(environ) == {"NCCL_DEBUG": "INFO", "TORCH_FR_BUFFER_SIZE": "2000"}
+
+
+def test_no_secret_among_them_is_kept() -> None:
+    given = {
+        "NCCL_API_KEY": "s3cr3t",
+        "TORCH_NCCL_AUTH_TOKEN": "s3cr3t",
+        "TORCH_FR_PASSWORD": "s3cr3t",
+        "NCCL_NET": "postgresql://u:s3cr3t@h/x",
+        "NCCL_COMM_ID": "u:s3cr3t@10.0.0.1:33",
+        "TORCH_DISTRIBUTED_DEBUG": "postgresql://u:s3cr3t@h",
+        "TORCH_HUB_TOKEN": "s3cr3t",
+        "TORCH_URL": "postgresql://u:s3cr3t@h",
+        "TORCH_HOME": "/home/s3cr3t",
+    }
+    kept = rank_settings.settings_of("\0".join(f"{name}={value}" for name, value in given.items()).encode())
+    assert "s3cr3t" not in str(kept)
+    assert {name for name in given if name not in kept} == {"TORCH_HUB_TOKEN", "TORCH_URL", "TORCH_HOME"}
+    assert kept["NCCL_API_KEY"] == "***"
+
+
+def test_settings_and_places_stay_as_they_are() -> None:
+    given = {
+        "NCCL_IB_PKEY": "0",
+        "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1",
+        "NCCL_DEBUG_FILE": "/run/x/20261130T213152Z-3258-1-34f6dcb0/nccl_%h_%p.log",
+        "TORCH_INCLUDE_STACK_TRACE": "0",
+    }
+    environ = "\0".join(f"{name}={value}" for name, value in given.items()).encode()
+    assert rank_settings.settings_of(environ) == dict(sorted(given.items()))
+
+
+# -- the start, and what stands beside the ranks
+
+
+class Place:
+    """A stand of which the tally and the journal are known, and nothing runs."""
+
+    def __init__(self, folder: Path, *, incidents: int) -> None:
+        self.wanted, self.places, self.engine = self, self, EngineFolder(folder)
+        self.ranks, self.journal, self.incidents = 2, folder / "none.db", incidents
+        self.engine.of(1).mkdir(parents=True)
+        self.tally = Tally.create(self.engine.of(1) / "tally", 2)
+
+    def about(self, _: int) -> object:
+        return self
+
+    def until(self, there: Any, _seconds: float, what: str) -> None:
+        if not there():
+            raise StandFailed(what)
+
+
+def start_of(place: Place, monkeypatch: pytest.MonkeyPatch) -> float:
+    monkeypatch.setattr(chain_start, "_incidents", lambda stand: stand.incidents)
+    order: Any = SimpleNamespace(culprit=1, start_seconds=1.0)
+    return chain_start._made(place, order)  # type: ignore[arg-type]
+
+
+def test_an_engine_that_crashes_by_itself_is_no_fault_that_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path, incidents=1)
+    place.tally.reach(0, RankState.LOADED)
+    with pytest.raises(StandFailed, match="the fault was not made: an incident was opened before rank 1 had it"):
+        start_of(place, monkeypatch)
+
+
+def test_a_start_with_its_fault_counts_from_when_the_others_wait_or_from_the_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path, incidents=0)
+    place.tally.fault_at = 5_000_000_000
+    with pytest.raises(StandFailed, match="waiting for the rank"):
+        start_of(place, monkeypatch)
+    place.tally.reach(0, RankState.LOADED)
+    assert start_of(place, monkeypatch) > 1e9
+    place.incidents = 1
+    assert start_of(place, monkeypatch) == 5.0
+
+
+def test_a_foreign_program_that_ends_or_rests_is_said(tmp_path: Path) -> None:
+    def foreign(code: str, *, on_gpu: bool = False) -> Foreign:
+        program = Launched([sys.executable, "-S", "-c", code], dict(os.environ), tmp_path / "log")
+        return Foreign(program, on_gpu, time.monotonic())
+
+    busy, rests = foreign("while True: pass"), foreign("import time; time.sleep(60)")
+    on_gpu, ended = foreign("import time; time.sleep(60)", on_gpu=True), foreign("raise SystemExit(3)")
+    try:
+        assert ended.program.gone()
+        time.sleep(1.0)
+        rests.rested()  # its own start takes some
+        time.sleep(0.5)
+        assert busy.rested() == on_gpu.rested() == ()
+        assert "it did not work" in rests.rested()[0]
+        assert "ended with status 3" in ended.rested()[0]
+    finally:
+        for one in (busy, rests, on_gpu, ended):
+            one.program.kill()
+            one.program.gone()
 
 
 # -- what can be made

@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,15 +18,19 @@ import pytest
 from drill_helpers import PATIENCE, until
 
 from journal_contract import closed, opening
+from rankmuster.cli.as_ctrl_c import as_ctrl_c
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.find.search import Request
 from rankmuster.collect.look_for import look_for
 from rankmuster.collect.machine import Machine
 from rankmuster.drill.faults import FAULTS
 from rankmuster.drill.own_chain import OwnOrder, run_own, run_quiet
-from rankmuster.drill.own_job import MARKER, Held, NotAllowedHere, Victim, check, victim_of
+from rankmuster.drill.own_hold import Held
+from rankmuster.drill.own_job import MARKER, NotAllowedHere, check, victim_of
 from rankmuster.drill.own_watch import NoWatch, OwnWatch, incident_since
+from rankmuster.model.drill_run import DrillRun
 from rankmuster.model.fault import Progress
+from rankmuster.model.incident import Event, EventKind, Step
 from rankmuster.store.journal import Journal
 from rankmuster.watch.export.state_file import StateFile
 from rankmuster.watch.snapshot import InstanceView, Snapshot, WatcherView
@@ -104,8 +108,9 @@ def test_one_that_ended_while_it_was_held_gets_nothing() -> None:
     with job() as (name, ranks), Held(victim_of(name, 1)) as held:
         ranks[1].kill()
         ranks[1].wait(10)
-        with pytest.raises(NotAllowedHere, match="could not be sent"):
+        with pytest.raises(NotAllowedHere, match="there is no rank 1 here"):
             held.send(signal.SIGSTOP)
+        assert not held.sent
 
 
 def test_a_number_that_is_another_process_by_now_is_not_hit() -> None:
@@ -127,6 +132,123 @@ def test_without_the_marker_in_every_process_nothing_is_done() -> None:
         victim_of(name, 1)
     assert f"process(es) {ranks[2].pid} of '{name}' have no {MARKER}" in str(refused.value)
     assert f"start the job with {MARKER}={name}" in str(refused.value)
+
+
+WITH_CHILD = """
+import subprocess, sys
+child = subprocess.Popen(["/bin/sleep", "600"], env={"PATH": "/bin"})
+print(child.pid, flush=True)
+sys.stdin.read()
+child.kill()
+child.wait()
+"""
+
+
+def test_a_program_that_a_rank_started_without_the_marker_forbids_it() -> None:
+    name = f"own-{uuid.uuid4().hex[:8]}"
+    variables = {"RANKMUSTER_INSTANCE": name, MARKER: name, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+    rank = subprocess.Popen(
+        [sys.executable, "-c", WITH_CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables
+    )
+    try:
+        assert rank.stdout is not None
+        child = int(rank.stdout.readline())
+        with pytest.raises(NotAllowedHere, match=rf"process\(es\) {child} of .* have no {MARKER}"):
+            victim_of(name, 0)
+    finally:
+        rank.communicate(timeout=PATIENCE)
+
+
+def test_what_the_finder_thinks_a_process_allows_or_whose_it_is_allows_nothing() -> None:
+    """It takes a parent's variables for a process that has none, and user 0 for one that it did not ask."""
+    with job({2: None}) as (name, ranks):
+        sought = look_for(Machine(), Request(instance=name), now=time.time(), deadline=Deadline.after(20))
+        assert sought.target is not None
+        said = [replace(one, environ={MARKER: name}, uid=os.geteuid()) for one in sought.target.processes]
+        with pytest.raises(NotAllowedHere, match=rf"process\(es\) {ranks[2].pid} of .* have no {MARKER}"):
+            check(replace(sought.target, processes=tuple(said)), os.geteuid())
+        unlooked = [replace(one, uid=os.geteuid() + 1) for one in said]
+        with pytest.raises(NotAllowedHere, match="run the drill as the user whose job it is"):
+            check(replace(sought.target, processes=tuple(unlooked)), os.geteuid() + 1)
+
+
+def test_nothing_is_read_below_another_proc_than_the_processes_own(tmp_path: Path) -> None:
+    with job() as (name, _):
+        sought = look_for(Machine(), Request(instance=name), now=time.time(), deadline=Deadline.after(20))
+        assert sought.target is not None
+        with pytest.raises(NotAllowedHere, match="SPT_NOENV=1"):
+            check(sought.target, os.geteuid(), tmp_path)
+
+
+def test_in_another_pid_namespace_nothing_is_held(tmp_path: Path) -> None:
+    """Trees as another namespace's /proc has them: this program, or what it holds, has another number there."""
+    with job() as (name, ranks):
+        chosen, proc = victim_of(name, 1), tmp_path / "proc"
+        (proc / "1" / "fdinfo").mkdir(parents=True)
+        (proc / "self").symlink_to("1")
+        with pytest.raises(NotAllowedHere, match="is of another pid namespace"), Held(chosen, Machine(proc=proc)):
+            pytest.fail("it was held")
+        (proc / "1").rename(proc / f"{os.getpid()}")
+        (proc / "self").unlink()
+        (proc / "self").symlink_to(f"{os.getpid()}")
+        (proc / f"{chosen.pid}").symlink_to(f"/proc/{chosen.pid}")
+        for number in range(256):
+            (proc / "self" / "fdinfo" / f"{number}").write_text(f"pos:\t0\nPid:\t{chosen.pid}\nNSpid:\t7\t1\n")
+        with pytest.raises(NotAllowedHere, match=r"is not what .* shows"), Held(chosen, Machine(proc=proc)):
+            pytest.fail("it was held")
+        assert ranks[1].poll() is None
+
+
+def test_what_changed_since_the_first_look_is_found_right_before_the_signal() -> None:
+    with job() as (name, ranks):
+        chosen = victim_of(name, 1)
+        with Held(replace(chosen, command=("another",))) as held:
+            with pytest.raises(NotAllowedHere, match="another program than at first"):
+                held.send(signal.SIGKILL)
+            assert not held.sent
+        with Held(replace(chosen, rank=2)) as held, pytest.raises(NotAllowedHere, match="is now pid"):
+            held.send(signal.SIGKILL)
+        late = start(name, 3)
+        try:
+            with Held(chosen) as held, pytest.raises(NotAllowedHere, match=f"{late.pid} of .* have no {MARKER}"):
+                held.send(signal.SIGKILL)
+        finally:
+            late.kill()
+            late.communicate()
+        assert [one.poll() for one in ranks] == [None] * 3
+
+
+HOLDER = """
+import signal, sys, time
+from rankmuster.cli.as_ctrl_c import as_ctrl_c
+from rankmuster.drill.own_hold import Held
+from rankmuster.drill.own_job import victim_of
+with as_ctrl_c(), Held(victim_of(sys.argv[1], 1)) as held:
+    held.send(signal.SIGSTOP)
+    print("sent", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("ending", [(signal.SIGKILL,), (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)])
+def test_a_drill_that_is_killed_leaves_no_rank_frozen(ending: tuple[signal.Signals, ...]) -> None:
+    with job() as (name, ranks):
+        drill = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, name], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        try:
+            assert drill.stdout is not None
+            assert drill.stdout.readline() == b"sent\n"
+            until(lambda: state_of(ranks[1].pid) == "T", "stopped")
+            for number in ending:
+                drill.send_signal(number)
+            end = time.monotonic() + 2.0
+            while state_of(ranks[1].pid) == "T":
+                assert time.monotonic() < end, "it is frozen still"
+                time.sleep(0.01)
+        finally:
+            drill.kill()
+            drill.communicate()
 
 
 def test_a_marker_of_another_instance_allows_nothing() -> None:
@@ -182,10 +304,18 @@ def test_where_nobody_says_which_rank_it_is_nothing_is_done() -> None:
 # -- what the user's own watch and runbook say
 
 
-def watched(folder: Path, name: str, state: Progress, *, event: str | None = None, at: float | None = None) -> None:
+def watched(
+    folder: Path,
+    name: str,
+    state: Progress,
+    *,
+    event: str | None = None,
+    at: float | None = None,
+    host: str = Machine().hostname,
+) -> None:
     now = time.time() if at is None else at
     view = InstanceView(name, state, now, "because", event=event)
-    StateFile(folder).write(Snapshot("here", now, WatcherView("0.1.0", now, 5.0), (view,)))
+    StateFile(folder).write(Snapshot(host, now, WatcherView("0.1.0", now, 5.0), (view,)))
 
 
 def test_a_job_that_is_not_well_or_not_watched_is_no_target(tmp_path: Path) -> None:
@@ -201,24 +331,88 @@ def test_a_job_that_is_not_well_or_not_watched_is_no_target(tmp_path: Path) -> N
     watched(tmp_path, "llm-0", Progress.ADVANCING, at=time.time() - 600)
     with pytest.raises(NoWatch, match="what follows is old"):
         watch.must_be_well()
+    watched(tmp_path, "llm-0", Progress.ADVANCING, host="elsewhere")
+    with pytest.raises(NoWatch, match="of the machine 'elsewhere'"):
+        watch.must_be_well()
     watched(tmp_path, "llm-0", Progress.ADVANCING)
     assert watch.must_be_well().state is Progress.ADVANCING
 
 
-def victim(name: str, process: subprocess.Popen[bytes]) -> Victim:
-    ticks = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19])
-    return Victim(name, 1, process.pid, ticks, "python", 3, (process.pid,))
-
-
 def test_a_quiet_job_is_a_quiet_control_and_an_alarm_is_told(tmp_path: Path) -> None:
-    with job() as (name, ranks):
+    with job() as (name, _):
         order = OwnOrder(tmp_path, None, 5.0, quiet_seconds=0.5)
         watched(tmp_path, name, Progress.ADVANCING)
-        assert run_quiet(order, victim(name, ranks[1])).right
+        assert run_quiet(order, victim_of(name, 1)).right
         watched(tmp_path, name, Progress.ADVANCING, event="slow")
-        row = run_quiet(order, victim(name, ranks[1]))
+        row = run_quiet(order, victim_of(name, 1))
         assert row.alarms == ("slow: because",)
         assert not row.right
+
+
+def seen_while_quiet(folder: Path, name: str, change: Callable[[], object], journal: str | None = None) -> DrillRun:
+    """The control of a job of which something changes soon after it began."""
+    watched(folder, name, Progress.ADVANCING)
+    chosen = victim_of(name, 1)
+    changing = threading.Timer(0.3, change)
+    changing.start()
+    try:
+        return run_quiet(OwnOrder(folder, journal, 5.0, quiet_seconds=1.2), chosen)
+    finally:
+        changing.join()
+
+
+def test_a_control_in_which_the_job_was_lost_sight_of_is_not_quiet(tmp_path: Path) -> None:
+    with job() as (name, _):
+        for change, says in (
+            (lambda: watched(tmp_path, "llm-other", Progress.ADVANCING), "no longer said anything of the job"),
+            (lambda: watched(tmp_path, name, Progress.UNKNOWN), "of a job that is well: unknown"),
+            (lambda: watched(tmp_path, name, Progress.STARTING), "of a job that is well: starting"),
+            (lambda: watched(tmp_path, name, Progress.STOPPED), "of a job that is well: stopped"),
+            (lambda: watched(tmp_path, name, Progress.ADVANCING, at=time.time() - 600), "what follows is old"),
+        ):
+            row = seen_while_quiet(tmp_path, name, change)
+            assert not row.right
+            assert says in " ".join(row.wrongs)
+        row = seen_while_quiet(tmp_path, name, lambda: None, str(tmp_path / "none.db"))
+        assert "the journal cannot be read" in " ".join(row.wrongs)
+
+
+@pytest.mark.parametrize("event", ["slow", "lost sight"])
+def test_what_does_not_say_that_a_rank_ended_or_froze_tells_nothing(event: str, tmp_path: Path) -> None:
+    with job() as (name, ranks):
+        watched(tmp_path, name, Progress.ADVANCING)
+
+        def answer() -> None:
+            ranks[1].wait(PATIENCE)
+            watched(tmp_path, name, Progress.UNKNOWN, event=event)
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        order, rows = OwnOrder(tmp_path, None, 5.0, told_seconds=1.0), list[DrillRun]()
+        run_own(order, FAULTS["kill"], victim_of(name, 1), tmp_path / "000-kill", tmp_path, rows.append)
+        answering.join()
+    assert [(row.made, row.detected) for row in rows] == [(True, False)]
+    assert "it was not told" in rows[0].wrongs
+
+
+def test_a_fault_that_was_made_is_kept_though_the_drill_is_interrupted(tmp_path: Path) -> None:
+    with job() as (name, ranks):
+        watched(tmp_path, name, Progress.ADVANCING)
+        order, rows, chosen = OwnOrder(tmp_path, None, 5.0), list[DrillRun](), victim_of(name, 1)
+
+        def interrupt() -> None:
+            until(lambda: state_of(ranks[1].pid) == "T", "stopped")
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        with as_ctrl_c():
+            interrupting = threading.Thread(target=interrupt)
+            interrupting.start()
+            with pytest.raises(KeyboardInterrupt):
+                run_own(order, FAULTS["freeze"], chosen, tmp_path / "000-freeze", tmp_path, rows.append)
+        interrupting.join()
+        until(lambda: state_of(ranks[1].pid) != "T", "going on")
+    assert [(row.name, row.made) for row in rows] == [("freeze", True)]
+    assert "broken off after the signal was sent: KeyboardInterrupt" in rows[0].wrongs
 
 
 def test_what_the_users_own_watch_and_journal_say_is_the_score(tmp_path: Path) -> None:
@@ -237,10 +431,12 @@ def test_what_the_users_own_watch_and_journal_say_is_the_score(tmp_path: Path) -
         answering.start()
         begun = time.time()
         order = OwnOrder(tmp_path, place, PATIENCE, told_seconds=PATIENCE)
-        row = run_own(order, FAULTS["kill"], victim(name, ranks[1]), tmp_path / "000-kill", tmp_path)
+        rows: list[DrillRun] = []
+        run_own(order, FAULTS["kill"], victim_of(name, 1), tmp_path / "000-kill", tmp_path, rows.append)
         answering.join()
         assert ranks[1].poll() == -signal.SIGKILL
         told = incident_since(place, name, begun)
+    [row] = rows
     assert told is not None
     assert (told.outcome, told.count) == ("recovered", 1)
     assert (row.backend, row.expected_culprit, row.made) == ("own", 1, True)
@@ -250,11 +446,53 @@ def test_what_the_users_own_watch_and_journal_say_is_the_score(tmp_path: Path) -
     assert "there is no verdict" in row.wrongs
 
 
-def recovered(place: str, name: str, at: float) -> None:
-    """An incident that was opened then, and is over."""
+@pytest.mark.parametrize("pipe", [True, False], ids=["cannot be copied", "interrupted"])
+def test_a_fault_is_kept_whatever_becomes_of_its_bundle(pipe: bool, tmp_path: Path) -> None:
+    """A pipe in a bundle cannot be copied; an interruption comes while the bundle is diagnosed again."""
+    place, bundle, verdict = str(tmp_path / "incidents.db"), tmp_path / "bundle", tmp_path / "verdict.json"
+    bundle.mkdir()
+    (bundle / "manifest.json").write_text("{}")
+    if pipe:
+        os.mkfifo(bundle / "pipe")
+    verdict.write_text('{"class": "process_or_device_lost"}')
+    results = [
+        Event(kind=EventKind.RESULT, at=time.time(), step=step, action="made", data={key: str(path)})
+        for step, key, path in ((Step.EVIDENCE, "bundle", bundle), (Step.DIAGNOSE, "verdict", verdict))
+    ]
+    with job() as (name, ranks):
+        watched(tmp_path, name, Progress.ADVANCING)
+        recovered(place, name, time.time() - 500)
+
+        def answer() -> None:
+            ranks[1].wait(PATIENCE)
+            watched(tmp_path, name, Progress.STOPPED, event="stopped")
+            recovered(place, name, time.time(), *results)
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        order, rows = OwnOrder(tmp_path, place, PATIENCE, told_seconds=PATIENCE), list[DrillRun]()
+
+        def keep(row: DrillRun) -> None:
+            if row.bundle is not None:
+                raise KeyboardInterrupt
+            rows.append(row)
+
+        with nullcontext() if pipe else pytest.raises(KeyboardInterrupt):
+            run_own(order, FAULTS["kill"], victim_of(name, 1), tmp_path / "000-kill", tmp_path, keep)
+        answering.join()
+    [row] = rows
+    assert (row.made, row.said_class, row.bundle) == (True, "process_or_device_lost", None)
+    says = f"the bundle {bundle} could not be copied" if pipe else "broken off after the signal was sent"
+    assert says in " ".join(row.wrongs)
+
+
+def recovered(place: str, name: str, at: float, *events: Event) -> None:
+    """An incident that was opened then, and is over; `events` of it."""
     with Journal.open(place, create=True) as journal:
         incident, _ = journal.open_incident(opening(name, at), "runner-a")
         lease = journal.take_lease(name, "runner-a", 60.0)
         assert lease is not None
+        for event in events:
+            journal.append(incident, lease, event)
         journal.append(incident, lease, closed(at=at + 1))
         journal.release(lease)

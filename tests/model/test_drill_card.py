@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +14,16 @@ from hypothesis import strategies as st
 from drill_cards import card, control, fault, quiet_controls, row
 from rankmuster.model import drill_card
 from rankmuster.model.digest import ascii_digest
-from rankmuster.model.drill_card import SCHEMA, ScoreCard
-from rankmuster.model.drill_score import CONTROLS, DETECTED_SECONDS, NAMED_SECONDS
+from rankmuster.model.drill_card import SCHEMA, DrillRun, ScoreCard
+from rankmuster.model.drill_score import (
+    CONTROLS,
+    DETECTED_SECONDS,
+    NAMED_SECONDS,
+    back_in_time,
+    bars,
+    in_time,
+    named_in_time,
+)
 
 
 def resealed(document: dict[str, Any]) -> str:
@@ -64,6 +74,92 @@ def test_what_is_below_its_bar_fails_with_its_reason(runs: tuple[Any, ...], says
     made = card(*runs, *quiet_controls())
     assert made.passed is False
     assert any(says in reason for reason in made.reasons), made.reasons
+
+
+TWENTY = tuple(fault() for _ in range(20))
+
+
+@pytest.mark.parametrize(
+    ("odd", "says"),
+    [
+        (fault("kill", detected_seconds=-3.0), "kill: detected 3.0 s before the fault"),
+        (fault("kill", named_seconds=-0.5), "kill: named 0.5 s before the fault"),
+        (fault("kill", back_seconds=-1.0), "kill: back 1.0 s before the fault"),
+        (fault("kill", alarms=("slow after 3 s",)), "kill: told before the fault: slow after 3 s"),
+        (fault("kill", incidents=3), "kill: 3 incidents were opened for one fault"),
+        (
+            fault("kill", incidents=2, wrongs=("2 incidents were opened for one fault", "2 request(s) had no answer")),
+            "kill: 2 incidents were opened for one fault; 2 request(s) had no answer",
+        ),
+        (
+            fault(
+                "slow", most_seconds=120.0, wrongs=("it was slow and served, and the group was rebuilt all the same",)
+            ),
+            "slow: it was slow and served",
+        ),
+        (fault("kill", wrongs=("named after 3 incidents",)), "kill: named after 3 incidents"),
+        (fault("kill", wrongs=("a" * 10_000,)), f"kill: {'a' * 300}..."),
+    ],
+)
+def test_what_must_not_be_is_excused_by_no_share(odd: DrillRun, says: str) -> None:
+    made = card(*TWENTY, odd, *quiet_controls())
+    assert made.passed is False
+    assert made.numbers.odd == 1
+    assert any(reason.startswith(says) for reason in made.reasons), made.reasons
+
+
+def test_seconds_before_the_fault_are_never_in_time() -> None:
+    assert not in_time(fault(detected_seconds=-0.1))
+    assert not named_in_time(fault(named_seconds=-0.1))
+    assert not back_in_time(fault(back_seconds=-0.1))
+    assert not back_in_time(fault(back_seconds=-0.1, budget_seconds=None))
+    assert not back_in_time(fault(back_seconds=None, budget_seconds=None))
+    assert in_time(fault(detected_seconds=0.0))
+
+
+def test_what_a_share_judges_is_not_counted_again() -> None:
+    late = fault("loop", detected_seconds=16.0, named_seconds=21.5)
+    late = replace(late, wrongs=bars(late))
+    other = fault("stop", class_right=False, said_class="inconclusive", culprit_right=False, culprits=())
+    other = replace(other, wrongs=bars(other))
+    assert (len(late.wrongs), len(other.wrongs)) == (2, 2)
+    made = card(*TWENTY, late, other, *quiet_controls())
+    assert (made.passed, made.numbers.odd, made.reasons) == (True, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("lacking", "says"),
+    [
+        (
+            {"evidence_saved": None, "bundle": None, "again": None},
+            "of kill it is not known whether its evidence was saved",
+        ),
+        ({"evidence_first": None}, "of kill it is not known whether that was before the group was ended"),
+        ({"bundle": None, "again": None}, "of kill it is not known where its bundle is"),
+        ({"service_back": None, "back_seconds": None}, "of kill it is not known whether service came back"),
+        (
+            {"evidence_first": None, "service_back": None},
+            "of kill it is not known whether that was before the group was ended, whether service came back",
+        ),
+        ({"again": None}, "bundles were not diagnosed again: kill"),
+    ],
+)
+def test_what_is_not_known_of_one_fault_among_many_does_not_pass(lacking: dict[str, Any], says: str) -> None:
+    made = card(*TWENTY, fault("kill", **lacking), *quiet_controls())
+    assert made.passed is None
+    assert any(reason.startswith(says) for reason in made.reasons), made.reasons
+
+
+def test_of_a_fault_that_rebuilds_nothing_nothing_of_a_rebuild_need_be_known() -> None:
+    slow = fault("slow", most_seconds=120.0, evidence_first=None, service_back=None, back_seconds=None)
+    assert card(*TWENTY, slow, *quiet_controls()).passed is True
+
+
+def test_the_card_of_a_real_drill_is_read_and_passes() -> None:
+    kept = Path(__file__).parents[2] / "docs" / "measured" / "drill-cpu.json"
+    made = drill_card.read(kept.read_bytes())
+    assert (made.passed, made.reasons) == (True, ())
+    assert made.to_json() == kept.read_text()
 
 
 def test_one_late_alarm_in_twenty_is_what_a_busy_host_may_cost() -> None:

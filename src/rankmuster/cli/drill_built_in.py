@@ -50,9 +50,11 @@ def drill_built_in(asked: BuiltInAsked) -> int:
     """Raises CommandError for what cannot be drilled, before anything is started."""
     from rankmuster.cli.drill_progress import drilled, new_folder
     from rankmuster.drill import card_machine
+    from rankmuster.drill.apart import forget
     from rankmuster.drill.card_book import About
     from rankmuster.model.drill_card import BUILT_IN
 
+    forget()
     gateway = asked.gateway and _haproxy()
     campaign = _campaign(asked, gateway)
     if asked.dry_run:

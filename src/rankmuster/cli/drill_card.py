@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,20 +32,39 @@ class CardFormat(str, Enum):
     MD = "md"
 
 
-def card_of(place: Path) -> ScoreCard:
+@dataclass(frozen=True, slots=True)
+class GivenCard:
+    """A card that was read, and the bytes that it was read from: with what a later version added to it."""
+
+    card: ScoreCard
+    data: bytes
+
+    @property
+    def text(self) -> str:
+        """The document as it was sealed. A drill writes ASCII; what is not is escaped, and says the same."""
+        if self.data.isascii():
+            return self.data.decode("ascii")
+        return json.dumps(json.loads(self.data), sort_keys=True, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def given_card(place: Path) -> GivenCard:
     """The card in a drill's folder, or in this file. Raises CommandError."""
+    from rankmuster.evidence.given_file import CannotRead, bytes_in
     from rankmuster.model import drill_card
 
-    path = place / drill_card.CARD if place.is_dir() else place
+    path = place
     try:
-        with path.open("rb") as file:
-            data = file.read(drill_card.MOST_BYTES + 1)
-    except FileNotFoundError as error:
-        raise CommandError(f"there is no {path}: name the folder that `rankmuster drill run --output` made") from error
+        path = place / drill_card.CARD if place.is_dir() else place
+        data = bytes_in(path, drill_card.MOST_BYTES, "score card")
+    except CannotRead as error:
+        if isinstance(error.__cause__, FileNotFoundError) and not path.is_symlink():
+            words = f"there is no {path}: name the folder that `rankmuster drill run --output` made"
+            raise CommandError(words) from error
+        raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
     try:
-        return drill_card.read(data)
+        return GivenCard(drill_card.read(data), data)
     except ValueError as error:
         raise CommandError(f"{path} is no score card that can be used: {error}") from error
 

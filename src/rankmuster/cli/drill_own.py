@@ -14,7 +14,6 @@ from rankmuster.cli.status import CommandError
 
 if TYPE_CHECKING:
     from rankmuster.drill.faults import Fault
-    from rankmuster.drill.own_chain import OwnOrder
     from rankmuster.drill.own_job import Victim
 
 BUDGET_SECONDS = 900.0
@@ -44,6 +43,8 @@ def drill_own(asked: OwnAsked) -> int:
     from rankmuster.drill import able, card_machine
     from rankmuster.drill.card_book import About
     from rankmuster.drill.own_campaign import OwnCampaign
+    from rankmuster.drill.own_chain import OwnOrder
+    from rankmuster.drill.own_hold import Held
     from rankmuster.drill.own_job import NotAllowedHere, victim_of
     from rankmuster.drill.own_watch import NoWatch, OwnWatch
 
@@ -52,13 +53,16 @@ def drill_own(asked: OwnAsked) -> int:
     try:
         faults = able.chosen_own(asked.faults)
         victim = victim_of(asked.name, asked.rank)
-        if asked.dry_run:
-            write_stdout(_plan(asked, faults, victim))
-            return DrillStatus.PASSED
-        order = _order(asked)
-        OwnWatch(order.state, asked.name).must_be_well()
+        with Held(victim):  # whether it could be: nothing is sent
+            state = _state(asked)
+        OwnWatch(state, asked.name).must_be_well()
     except (able.CannotDrill, NotAllowedHere, NoWatch) as error:
         raise CommandError(str(error)) from error
+    order = OwnOrder(state, _journal(asked), BUDGET_SECONDS)
+    _must_be_new(asked.output)
+    if asked.dry_run:
+        write_stdout(_plan(asked, faults, victim))
+        return DrillStatus.PASSED
     _ask(asked, faults, victim)
     output = new_folder(asked.output)
     campaign = OwnCampaign(
@@ -76,24 +80,42 @@ def drill_own(asked: OwnAsked) -> int:
         raise CommandError(str(error)) from error
 
 
-def _order(asked: OwnAsked) -> OwnOrder:
-    """Whose watch and journal are read. Raises CommandError."""
-    from rankmuster.cli.incident_place import missing, place
-    from rankmuster.drill.own_chain import OwnOrder
+def _state(asked: OwnAsked) -> Path:
+    """Whose watch is read."""
     from rankmuster.watch.export.folders import state_folders
     from rankmuster.watch.export.state_file import NAME
 
     folders = state_folders()
-    state = asked.state or next((one for one in folders if (one / NAME).exists()), folders[0])
-    file = missing(asked.journal)
-    if file is not None and asked.journal:
-        raise CommandError(f"there is no journal at {file}: is it the one that your `incident serve` writes?")
+    return asked.state or next((one for one in folders if (one / NAME).exists()), folders[0])
+
+
+def _journal(asked: OwnAsked) -> str | None:
+    """Whose incidents are read, from a journal that was opened once; None where nobody has made one. Raises
+    CommandError for one that was named and is not there, and for one that cannot be read."""
+    from rankmuster.cli.incident_place import none_yet, opened, place
+
+    file = none_yet(asked.journal)
     if file is not None:
         say(
             f"rankmuster: there is no journal of incidents at {file}: that evidence is saved and service comes back "
             "cannot be scored, so that the card cannot pass; name it with --journal"
         )
-    return OwnOrder(state, None if file is not None else place(asked.journal), BUDGET_SECONDS)
+        return None
+    with opened(asked.journal, "opening the journal of incidents") as journal:
+        journal.incidents(instance=asked.name, limit=1)
+    return place(asked.journal)
+
+
+def _must_be_new(output: Path) -> None:
+    """Raises CommandError where there is something at it; nothing is made."""
+    try:
+        taken = any(output.iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise CommandError(f"cannot use {output}: {error.strerror or error}") from error
+    if taken:
+        raise CommandError(f"{output} is not empty: give a new folder: nothing earlier may be taken for a result")
 
 
 def _ask(asked: OwnAsked, faults: tuple[Fault, ...], victim: Victim) -> None:

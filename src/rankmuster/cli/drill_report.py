@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rankmuster.cli.drill_card import CardFormat, card_of, status_of, written
+from rankmuster.cli.drill_card import CardFormat, given_card, status_of, written
 from rankmuster.cli.options import Debug, OutputFile
 from rankmuster.cli.output import deliver
 from rankmuster.cli.status import doing
@@ -30,8 +30,8 @@ def report(
     early), 3 there is no card that can be used.
     """
     with doing("reading the score card"):
-        card = card_of(folder)
+        given = given_card(folder)
     with doing("writing the score card"):
-        text = written(card, form, output)
+        text = given.text if form is CardFormat.JSON else written(given.card, form, output)
     deliver(text, output)
-    return status_of(card)
+    return status_of(given.card)

@@ -81,10 +81,10 @@ def run(
     artefact = _digest(release_digest)
     wanted = list(faults or ())
     if target != BUILT_IN:
-        if graph or env or no_gateway or quick or ranks is not None or backend is not Backend.GLOO:
+        if graph or env or no_gateway or quick or ranks or period or backend is not Backend.GLOO:
             raise CommandError(
-                "--backend, --ranks, --graph, --env, --no-gateway and --quick are of the built-in instance: a job of "
-                "your own is as it is"
+                "--backend, --ranks, --graph, --env, --no-gateway, --period and --quick are of the built-in "
+                "instance: a job of your own is as it is"
             )
         own = OwnAsked(target, wanted, culprit, times, controls, state, journal, artefact, output, dry_run, yes)
         with doing(f"drilling {target}"):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rankmuster.cli.drill_card import DrillStatus, card_of
+from rankmuster.cli.drill_card import DrillStatus, given_card
 from rankmuster.cli.options import Debug
 from rankmuster.cli.output import write_stdout
 from rankmuster.cli.status import CommandError, doing
@@ -24,12 +24,12 @@ def verify(
     Exit status: 0 all give the same, 1 one does not, 2 the drill has no bundle, 3 there is no card that can be used.
     """
     with doing("reading the score card"):
-        card = card_of(folder)
+        card = given_card(folder).card
     if not folder.is_dir():
         raise CommandError(f"{folder} is a card alone: name the drill's folder, which has the bundles")
     with doing("diagnosing the bundles again"):
         from rankmuster.drill.card_again import again
-        from rankmuster.report.inert import plain
+        from rankmuster.report.inert import inert
 
         found = {"same": 0, "other": 0}
         for run in card.runs:
@@ -38,8 +38,8 @@ def verify(
             result = again(run, folder)
             found["same" if result.again else "other"] += 1
             said = run.bundle_said if result.again else result.wrongs[-1]
-            write_stdout(f"{plain(run.name)} {plain(run.bundle)}: {'the same' if result.again else 'NOT THE SAME'}: ")
-            write_stdout(f"{plain(said)}\n")
+            word = "the same" if result.again else "NOT THE SAME"
+            write_stdout(f"{inert(run.name)} {inert(run.bundle)}: {word}: {inert(said)}\n")
     if not sum(found.values()):
         write_stdout("no run of this drill has a bundle\n")
         return DrillStatus.NOT_ENOUGH

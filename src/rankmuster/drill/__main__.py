@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from rankmuster.collect.wishes import RasRisk
+from rankmuster.drill.apart import forget
 from rankmuster.drill.controls import QUIET
 from rankmuster.drill.faults import FAULTS, fault_named
 from rankmuster.drill.incident_command import add_incident_options, incidents_of
@@ -41,6 +42,7 @@ def main(
     """Runs one command line. `collect`, `worker`, `watch`: another way to take the evidence, another program as each
     rank, and as the watch."""
     options = _parser().parse_args(arguments)
+    forget()
     if options.command == "list":
         sys.stdout.write(catalogue())
         return 0

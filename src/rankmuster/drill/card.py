@@ -10,7 +10,7 @@ from rankmuster.drill.faults import Fault
 from rankmuster.drill.plan import Backend
 from rankmuster.drill.truth import MAJORITY, Naming, Truth, culprits_of
 from rankmuster.model.drill_run import DrillBackend, DrillRun, Kind
-from rankmuster.model.drill_score import DETECTED_SECONDS, back_in_time, detection_bar, in_time, naming_bar
+from rankmuster.model.drill_score import BEFORE, DETECTED_SECONDS, bars
 from rankmuster.model.fault import Phase
 
 
@@ -123,39 +123,7 @@ def with_said(run: DrillRun, class_: str, subclass: str | None, culprits: tuple[
     )
 
 
-def bars(run: DrillRun) -> tuple[str, ...]:
-    """What of a fault's row is not as it should be, in words."""
-    if not run.made:
-        return ()
-    found = []
-    if not run.detected:
-        found.append("it was not told")
-    elif not in_time(run):
-        found.append(f"told after {run.detected_seconds or 0.0:.1f} s, not within {detection_bar(run):.0f} s")
-    if run.said_class is None:
-        found.append("there is no verdict")
-    elif run.class_right is False:
-        wanted = " or ".join(run.expected_classes)
-        kinds = f": {' or '.join(run.expected_subclasses)}" if run.expected_subclasses else ""
-        said = run.said_class + (f": {run.said_subclass}" if run.said_subclass else "")
-        found.append(f"the verdict is {said}, not {wanted}{kinds}")
-    if run.culprit_wrong:
-        found.append(f"named was {list(run.culprits)}, not {run.expected_culprit}")
-    elif run.culprit_right is False:
-        found.append(f"rank {run.expected_culprit} was not named")
-    if run.named_seconds is not None and run.named_seconds > naming_bar(run):
-        found.append(f"named after {run.named_seconds:.1f} s, not within {naming_bar(run):.0f} s")
-    if run.evidence_saved is False:
-        found.append("no whole bundle was saved")
-    if run.evidence_first is False:
-        found.append("the group was ended before all evidence was saved")
-    if run.service_back is not None and not back_in_time(run):
-        budget = f"{run.budget_seconds:.0f} s" if run.budget_seconds is not None else "its budget"
-        found.append(f"service was not back within {budget}")
-    return tuple(found)
-
-
 def with_bars(run: DrillRun, more: tuple[str, ...] = ()) -> DrillRun:
     """The row with all that is wrong; `more`: what is known besides."""
-    alarms = (f"told before the fault: {alarm}" for alarm in run.alarms)
+    alarms = (f"{BEFORE}{alarm}" for alarm in run.alarms)
     return replace(run, wrongs=tuple(dict.fromkeys((*run.wrongs, *more, *alarms, *bars(run)))))

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rankmuster.adapters.supervisor import Supervisor
@@ -25,6 +25,7 @@ from rankmuster.drill.incident_once import FIRST, IncidentOrder
 from rankmuster.drill.incident_stand import Stand, StandFailed
 from rankmuster.drill.launch import Launched
 from rankmuster.drill.plan import Backend
+from rankmuster.drill.usage import usage_of
 from rankmuster.drill.watched import WARM_SECONDS, alarms_of, sees_work
 from rankmuster.model.drill_run import DrillRun
 from rankmuster.model.drill_score import quiet
@@ -42,6 +43,9 @@ OPERATION_SECONDS = 60.0
 """For the supervisor to end the group, and to start it."""
 LOOKS = 3
 """In which a stop is told: a prompt that takes no longer proves nothing."""
+FOREIGN_SHARE = 0.05
+"""Of a processor, that the foreign program has at least in each part of its control: it never rests, and even among
+many ranks on few processors it gets more."""
 SETTLE_SECONDS = 25.0
 """In which the watch must come to say what it must say in the end: it searches every 15 s for an instance that was gone
 (`find_seconds`), and wants three looks at it."""
@@ -110,15 +114,16 @@ def _one(stand: Stand, order: IncidentOrder, control: DrillControl, folder: Path
         load = ends.enter_context(
             ControlLoad(control.clients, stand.address, folder, count=order.clients, seed=order.seed)
         )
-        if control.beside is Beside.FOREIGN:
-            _foreign(stand, folder, ends)
+        foreign = _foreign(stand, folder, ends) if control.beside is Beside.FOREIGN else ()
         _pass(stand, begun + MOMENT * seconds)
+        wrongs += [wrong for one in foreign for wrong in one.rested()]
         if control.beside is Beside.RESTART:
             once = frozenset({Event.GONE.value, Event.LOST_SIGHT.value})  # nothing is there to be seen
             wrongs += _restart(stand, order.start_seconds)
         elif control.beside is Beside.PAUSED_FRONT:
             _pause_front(stand)
         _pass(stand, begun + seconds)
+        wrongs += [wrong for one in foreign for wrong in one.rested()]
         wanted = [state.value for state in control.states]
         look = stand.watcher.until(lambda look: look.state in wanted, SETTLE_SECONDS, since=time.monotonic())
         came = load.stop(ANSWER_SECONDS)
@@ -147,12 +152,39 @@ def _pass(stand: Stand, until: float) -> None:
         time.sleep(min(left, 0.5))
 
 
-def _foreign(stand: Stand, folder: Path, ends: ExitStack) -> None:
+@dataclass(slots=True)
+class Foreign:
+    """The foreign program. `on_gpu`: its work is there, and its processor time says nothing. `cpu`: seconds that it
+    had `at` (monotonic) when it was looked at last."""
+
+    program: Launched
+    on_gpu: bool
+    at: float
+    cpu: float = 0.0
+
+    def rested(self) -> tuple[str, ...]:
+        """What is wrong with its work since the last look, in words: then the control has proven nothing."""
+        if self.program.end is not None:
+            return (f"the program beside it ended with status {self.program.end.code}: nothing was beside it",)
+        now, cpu = time.monotonic(), usage_of(self.program.pid).cpu
+        worked, passed = cpu - self.cpu, now - self.at
+        self.at, self.cpu = now, cpu
+        if self.on_gpu or worked >= FOREIGN_SHARE * passed:
+            return ()
+        return (
+            f"the program beside it had {max(worked, 0.0):.1f} s of a processor in {passed:.1f} s: it did not work",
+        )
+
+
+def _foreign(stand: Stand, folder: Path, ends: ExitStack) -> tuple[Foreign, ...]:
     gpu = ["--gpu", "0"] if stand.wanted.backend is Backend.NCCL else []
     count = 1 if gpu else max((os.cpu_count() or 1) // 2, 1)
+    begun = []
     for _ in range(count):
-        line = [*CONTEND, "--parent", str(os.getpid()), *gpu]
-        ends.callback(Launched(line, dict(os.environ), folder / "contend.log").kill)
+        program = Launched([*CONTEND, "--parent", str(os.getpid()), *gpu], dict(os.environ), folder / "contend.log")
+        ends.callback(program.kill)
+        begun.append(Foreign(program, bool(gpu), time.monotonic()))
+    return tuple(begun)
 
 
 def _restart(stand: Stand, start_seconds: float) -> list[str]:

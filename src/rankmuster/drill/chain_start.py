@@ -74,7 +74,8 @@ def run_start(order: IncidentOrder, fault: Fault, number: int, folder: Path, roo
 def _made(stand: Stand, order: IncidentOrder) -> float:
     """When the fault took effect, unix seconds: it was made, and the healthy ranks wait, or all have ended by it.
 
-    Raises StandFailed.
+    The rank with the fault says in the tally that it makes it. Raises StandFailed where it did not: what ended,
+    ended by itself.
     """
     place = stand.engine.of(FIRST) / TALLY
     stand.until(lambda: place.exists() and stand.about(FIRST) is not None, order.start_seconds, "started")
@@ -82,10 +83,13 @@ def _made(stand: Stand, order: IncidentOrder) -> float:
         healthy = [rank for rank in range(stand.wanted.ranks) if rank != order.culprit]
 
         def wait() -> bool:
-            return all(tally.state(rank) >= RankState.LOADED for rank in healthy)
+            return bool(tally.fault_at) and all(tally.state(rank) >= RankState.LOADED for rank in healthy)
 
         stand.until(lambda: wait() or _incidents(stand) > 0, order.start_seconds, "waiting for the rank with the fault")
-        return time.time() if wait() or not tally.fault_at else tally.fault_at / 1e9
+        now = time.time()
+        if not tally.fault_at:
+            raise StandFailed(f"the fault was not made: an incident was opened before rank {order.culprit} had it")
+        return now if wait() and not _incidents(stand) else tally.fault_at / 1e9
 
 
 def _incidents(stand: Stand) -> int:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from rankmuster.collect.find.seen import INCARNATION
+from rankmuster.drill.apart import Owner
 from rankmuster.drill.engine_folder import EngineFolder, FaultOrder, Incarnation
 from rankmuster.drill.engine_job import EngineJob
 from rankmuster.drill.faults import FAULTS, fault_named
@@ -49,6 +50,7 @@ def main(arguments: list[str]) -> int:
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: told.set())
     options = _parser().parse_args(arguments)
+    owner = Owner(options.owner) if options.owner is not None else None
     try:
         place = EngineFolder(options.folder)
         number, folder = place.new()
@@ -62,6 +64,9 @@ def main(arguments: list[str]) -> int:
             place.tell(replace(about, ranks=ranks, front=job.server_pid, port=job.front.port))
             print(f"incarnation {number} of {plan.instance}: launcher {about.pid}, ranks {list(ranks)}", flush=True)
             while not told.wait(LOOK_SECONDS):
+                if owner is not None and owner.gone:
+                    print("whoever wanted this engine has ended: all are ended", flush=True)
+                    return 0
                 job.heed()
                 if (status := job.broken) is not None:
                     print(f"a process ended with {status}: all are ended", flush=True)
@@ -107,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--ranks", type=int, default=4, metavar="N", help="one a GPU with nccl; 4 by default")
     parser.add_argument("--backend", type=Backend, default=Backend.GLOO, metavar=backends, help="gloo by default")
     parser.add_argument("--graph", action="store_true", help="decode by a CUDA graph")
+    parser.add_argument("--owner", type=int, metavar="PID", help="end when this process does")
     parser.add_argument("--instance", metavar="NAME", help=f"else {MARKER} of the environment")
     parser.add_argument("--most-running", type=int, default=8, metavar="N", help="requests in one batch")
     parser.add_argument("--load-seconds", type=float, default=0.0, metavar="SECONDS", help="of its weights")

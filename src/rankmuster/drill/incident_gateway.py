@@ -101,7 +101,7 @@ class Gateway:
             )
             config.write_text(text)
             line = [*self._command, "-db", "-f", str(config)]
-            self._process = Launched(line, dict(os.environ), log, (listening.fileno(),))
+            self._process = Launched(line, dict(os.environ), log, (listening.fileno(),), tied=True)
         end = time.monotonic() + START_SECONDS
         while not self._speaks():
             if self._process.end is not None or time.monotonic() > end:

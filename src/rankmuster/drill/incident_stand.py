@@ -19,6 +19,7 @@ from types import TracebackType
 
 from rankmuster.adapters.supervisor_wire import socket_path
 from rankmuster.drill import rank_settings
+from rankmuster.drill.apart import is_ours
 from rankmuster.drill.engine_folder import RECORD, EngineFolder, FaultOrder, Incarnation
 from rankmuster.drill.engine_record import Recorded, What, read
 from rankmuster.drill.faults import Fault, When
@@ -64,7 +65,7 @@ class StandOrder:
         """The engine's command line."""
         line = [*ENGINE, str(folder), "--port", str(port), "--ranks", str(self.ranks), "--backend", self.backend.value]
         line += ["--ras-port", str(self.ras_port), *(["--graph"] if self.graph else [])]
-        return [*line, *self.engine]
+        return [*line, "--owner", str(os.getpid()), *self.engine]
 
 
 class Stand:
@@ -72,6 +73,7 @@ class Stand:
     what the first incarnation is to have. `address`: where clients ask. Raises StandFailed or OSError."""
 
     def __init__(self, wanted: StandOrder, folder: Path, fault: FaultOrder | None) -> None:
+        folder = folder.absolute()
         self.wanted, self.folder = wanted, folder
         self.engine = EngineFolder(folder / "engine")
         if fault is not None:
@@ -133,7 +135,7 @@ class Stand:
 
     def _launch(self, name: str, command: Sequence[str]) -> None:
         environment = {**os.environ, **self.wanted.extra}
-        self._programs[name] = Launched(command, environment, self.folder / f"{name}.log")
+        self._programs[name] = Launched(command, environment, self.folder / f"{name}.log", tied=True)
 
     def check(self) -> None:
         """Raises StandFailed when a program has ended that should run."""
@@ -186,6 +188,8 @@ class Stand:
                 about = self.about(1)
                 if about is None or len(about.ranks) <= culprit:
                     raise StandFailed(f"rank {culprit} is not known")
+                if not is_ours(about.ranks[culprit], self.engine.of(1)):
+                    raise StandFailed(f"pid {about.ranks[culprit]} is no rank of this engine any more")
                 made = time.time()
                 os.kill(about.ranks[culprit], fault.signal)
                 return made

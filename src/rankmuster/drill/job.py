@@ -55,7 +55,7 @@ class DrillJob:
         worker: Sequence[str] = WORKER,
         port: int = 0,
     ) -> None:
-        self.plan, self.folder = plan, folder
+        self.plan, self.folder = plan, folder.absolute()
         self.fault: Fault = fault_named(plan.fault)
         self.environment = {MARKER: plan.instance, **environment}
         self.started_at = 0.0

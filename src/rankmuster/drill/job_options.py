@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from rankmuster.collect.find.seen import MARKERS
+from rankmuster.drill.apart import ALLOWED, PLACES
 from rankmuster.drill.plan import Backend
 from rankmuster.drill.run import RAS_PORT, START_SECONDS
 
@@ -35,4 +37,8 @@ def variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise ValueError(f"--env {text!r} is not NAME=VALUE")
+    if name in (*MARKERS, ALLOWED, *PLACES):
+        raise ValueError(
+            f"--env {name} names an instance or a place of its own, which are the drill's to say: leave it out"
+        )
     return name, value

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rankmuster.drill.apart import SAFE_FOLDER, bind_to_parent
 from rankmuster.drill.tether import kill_session
 
 END_SECONDS = 10.0
@@ -35,8 +36,11 @@ class Launched:
         log: Path,
         handed: tuple[int, ...] = (),
         on_end: Callable[[int, End], None] | None = None,
+        *,
+        tied: bool = False,
     ) -> None:
-        """Starts it, its output and errors appended to `log`; `handed`: descriptors that it keeps. Raises OSError."""
+        """Starts it, its output and errors appended to `log`; `handed`: descriptors that it keeps. `tied`: it ends with
+        the thread that starts it. All paths of `command` have to be absolute. Raises OSError."""
         self.end: End | None = None
         self._on_end = on_end
         with log.open("ab") as out:
@@ -48,6 +52,8 @@ class Launched:
                 stderr=subprocess.STDOUT,
                 pass_fds=handed,
                 start_new_session=True,
+                cwd=SAFE_FOLDER,
+                preexec_fn=bind_to_parent if tied else None,  # one system call of the C library
             )
         self.pid = self._process.pid
         self._watcher = threading.Thread(target=self._watch, daemon=True)

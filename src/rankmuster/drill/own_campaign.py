@@ -12,10 +12,9 @@ from rankmuster.drill.card_book import CardBook
 from rankmuster.drill.faults import Fault
 from rankmuster.drill.own_chain import OwnOrder, run_own, run_quiet, shape_of
 from rankmuster.drill.own_job import NotAllowedHere, Victim, victim_of
-from rankmuster.drill.own_watch import NoWatch, OwnWatch
+from rankmuster.drill.own_watch import WELL, NoWatch, OwnWatch
 from rankmuster.drill.plan import Backend
 from rankmuster.model.drill_score import CONTROLS, OWN_CONTROLS
-from rankmuster.model.fault import Progress
 
 WELL_SECONDS = 60.0
 """For the watch to see a job that was rebuilt at work again, before it is hit anew."""
@@ -51,7 +50,7 @@ class OwnCampaign:
             try:
                 if number:
                     victim = self._again_well()
-                book.keep(run_own(self.order, fault, victim, folder, output))
+                run_own(self.order, fault, victim, folder, output, book.keep)
             except (NotAllowedHere, NoWatch) as error:
                 if not number:
                     raise
@@ -61,6 +60,6 @@ class OwnCampaign:
     def _again_well(self) -> Victim:
         """The rank of the incarnation that runs now, once the watch sees it at work. Raises NotAllowedHere, NoWatch."""
         watch = OwnWatch(self.order.state, self.name)
-        watch.until(lambda view: view is not None and view.state in (Progress.ADVANCING, Progress.IDLE), WELL_SECONDS)
+        watch.until(lambda view: view is not None and view.state in WELL, WELL_SECONDS)
         watch.must_be_well()
         return victim_of(self.name, self.rank)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,12 +12,14 @@ from rankmuster.drill.card import Shape, blank, blank_fault, said_of, with_bars,
 from rankmuster.drill.chain_served import TOLD_BY, relative
 from rankmuster.drill.faults import Fault
 from rankmuster.drill.incident_journal import data_of, newest_file, plain_file, text_or_none
-from rankmuster.drill.own_job import Held, Victim
-from rankmuster.drill.own_watch import TELLS, NoWatch, OwnWatch, Told, incident_since
+from rankmuster.drill.own_hold import Held
+from rankmuster.drill.own_job import Victim
+from rankmuster.drill.own_watch import TELLING, TELLS, WELL, NoWatch, OwnWatch, Told, incident_since
 from rankmuster.drill.plan import Backend
 from rankmuster.model.drill_run import DrillRun
 from rankmuster.model.incident import Ending, EventKind, Outcome, Step
 from rankmuster.store.errors import HistoryError
+from rankmuster.watch.snapshot import InstanceView
 
 QUIET_SECONDS = 30.0
 """For which the job is looked at before anything is done to it: three looks of the watch, twice."""
@@ -46,51 +48,96 @@ def shape_of(victim: Victim) -> Shape:
 
 
 def run_quiet(order: OwnOrder, victim: Victim) -> DrillRun:
-    """The control of a job that is left alone. Raises NoWatch where nobody watches it."""
+    """The control of a job that is left alone: quiet only where it was seen all the time. Raises NoWatch where
+    nobody watches it at the beginning."""
     row = blank("healthy", "control", shape_of(victim))
     watch, begun = OwnWatch(order.state, victim.instance), time.time()
     watch.must_be_well()
-    watch.until(lambda _: False, order.quiet_seconds)
-    told = _told(order, victim, begun)
-    alarms = tuple(words for _, words in watch.alarms)
-    wrongs = tuple(f"told of a job that is well: {words}" for words in alarms)
-    return replace(row, alarms=alarms, incidents=told.count if told is not None else 0, wrongs=wrongs)
+    odd: dict[str, str] = {}
+
+    def look(view: InstanceView | None) -> bool:
+        if view is None:
+            odd.setdefault("", "the watch no longer said anything of the job")
+        elif view.state not in WELL:
+            state = view.state.value
+            odd.setdefault(state, f"the watch said of a job that is well: {state}: {view.reason}")
+        return False
+
+    count = 0
+    try:
+        watch.until(look, order.quiet_seconds)
+    except NoWatch as error:
+        odd["watch"] = str(error)
+    try:
+        told = incident_since(order.journal, victim.instance, begun) if order.journal is not None else None
+        count = told.count if told is not None else 0
+    except HistoryError as error:
+        odd["journal"] = f"the journal cannot be read: {error}"
+    if count:
+        odd["incidents"] = f"incidents that were opened of a job that is well: {count}"
+    alarms = tuple(alarm.words for alarm in watch.alarms)
+    wrongs = (*(f"told of a job that is well: {words}" for words in alarms), *odd.values())
+    return replace(row, alarms=alarms, incidents=count, wrongs=wrongs)
 
 
-def run_own(order: OwnOrder, fault: Fault, victim: Victim, folder: Path, root: Path) -> DrillRun:
-    """`folder` (new) keeps a copy of the bundle. Raises NotAllowedHere or NoWatch when nothing was done."""
+def run_own(
+    order: OwnOrder, fault: Fault, victim: Victim, folder: Path, root: Path, keep: Callable[[DrillRun], None]
+) -> None:
+    """`folder` (new) keeps a copy of the bundle. `keep`: is given the row, once the rank goes on; also when what
+    comes after the signal is broken off, which is raised then. Raises NotAllowedHere, NoWatch: nothing was done."""
     folder.mkdir(parents=True)
     assert fault.signal is not None
     run = blank_fault(fault, fault.truths[Backend.GLOO], shape_of(victim))
     watch = OwnWatch(order.state, victim.instance)
     watch.must_be_well()
-    with Held(victim) as held:
-        fault_at = held.send(fault.signal)
-        run = replace(run, made=True)
-        told, seen_at = None, None
-        wrongs: list[str] = []
-        try:
-            seen_at = _seen(watch, order, fault_at)
-            told = _over(order, victim, fault_at)
-        except (NoWatch, HistoryError) as error:
-            wrongs.append(str(error))
-        return _scored(run, order, told, seen_at, fault_at, folder, root, tuple(wrongs))
+    holding = Held(victim)
+    try:
+        with holding as held:
+            fault_at = held.send(fault.signal)
+            row = _answered(replace(run, made=True), order, watch, victim, fault_at, folder, root)
+    except BaseException as error:
+        if holding.sent:
+            keep(_broken_off(replace(run, made=True), error))
+        raise
+    try:
+        keep(row)
+    except BaseException as error:
+        if row.bundle is not None:  # broken off while that was diagnosed again, which takes a while
+            keep(_broken_off(replace(row, bundle=None), error))
+        raise
+
+
+def _broken_off(run: DrillRun, error: BaseException) -> DrillRun:
+    why = str(error) or type(error).__name__
+    return with_bars(run, (f"broken off after the signal was sent: {why}",))
+
+
+def _answered(
+    run: DrillRun, order: OwnOrder, watch: OwnWatch, victim: Victim, fault_at: float, folder: Path, root: Path
+) -> DrillRun:
+    """The row of a fault that was made, once the user's watch and runbook have had their time."""
+    told, seen_at = None, None
+    wrongs: list[str] = []
+    try:
+        seen_at = _seen(watch, order, fault_at)
+        told = _over(order, victim, fault_at)
+    except (NoWatch, HistoryError) as error:
+        wrongs.append(str(error))
+    return _scored(run, order, told, seen_at, fault_at, folder, root, tuple(wrongs))
 
 
 def _seen(watch: OwnWatch, order: OwnOrder, fault_at: float) -> float | None:
-    """When the watch told it, unix seconds: it says stopped, or that every process has ended."""
+    """When the watch told it, unix seconds: at a look after it, stopped, or that every process has ended."""
+
+    def first() -> float | None:
+        return next((one.at for one in watch.alarms if one.event in TELLING and one.at >= fault_at), None)
+
     view = watch.until(
-        lambda now: (now is not None and now.state in TELLS) or any(at >= fault_at for at, _ in watch.alarms),
+        lambda now: first() is not None or (now is not None and now.state in TELLS and watch.at >= fault_at),
         order.told_seconds,
     )
-    first = next((at for at, _ in watch.alarms if at >= fault_at), None)
-    return first if first is not None else (time.time() if view is not None else None)
-
-
-def _told(order: OwnOrder, victim: Victim, since: float) -> Told | None:
-    with suppress(HistoryError):
-        return incident_since(order.journal, victim.instance, since) if order.journal is not None else None
-    return None
+    at = first()
+    return at if at is not None else (time.time() if view is not None else None)
 
 
 def _over(order: OwnOrder, victim: Victim, fault_at: float) -> Told | None:
@@ -154,7 +201,10 @@ def _scored(
         named = ended[-1] - fault_at if ended else None
         run = replace(run, named_by="verdict", named_seconds=named, bundle_said=said_of(verdict))
         if bundle is not None and newest is not None:
-            run = replace(run, bundle=relative(_kept(bundle, folder), root))
+            try:
+                run = replace(run, bundle=relative(_kept(bundle, folder), root))
+            except OSError as error:
+                wrongs = (*wrongs, f"the bundle {bundle} could not be copied: {error}")
     return with_bars(run, wrongs)
 
 

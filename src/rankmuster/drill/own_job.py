@@ -1,18 +1,20 @@
 """A user's own running job as the target of a drill: found as `collect` finds it, allowed by itself, hit by one signal.
 
 Whoever starts the job allows it, by a variable in the environment of every process: MARKER=<instance>. Without it, with
-another instance's name in it, or where anything is in doubt, nothing is sent.
+another instance's name in it, or where anything is in doubt, nothing is sent. What a process allows stands in its
+own /proc/PID/environ and nowhere else: what the finder knows of a process may be its parent's.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from rankmuster.collect.bounded import all_within
 from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.find.search import Request
 from rankmuster.collect.look_for import Ambiguous, look_for
@@ -24,6 +26,8 @@ MARKER = "RANKMUSTER_DRILL_ALLOWED"
 """Variable that allows drills of the instance whose name is its value."""
 FIND_SECONDS = 20.0
 """To find the instance, as `collect` has it."""
+READ_SECONDS = 5.0
+"""To read what all processes say; one that is stuck in a driver may never let its environment be read."""
 SHOWN = 8
 """Processes that a message names."""
 
@@ -34,7 +38,8 @@ class NotAllowedHere(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """The one process that is hit. (pid, start_ticks) never names another one."""
+    """The one process that is hit. (pid, start_ticks) never names another one; `executable` and `command` tell
+    whether it is still the same program."""
 
     instance: str
     rank: int
@@ -43,6 +48,8 @@ class Victim:
     name: str
     ranks: int
     pids: tuple[int, ...]
+    executable: str | None = None
+    command: tuple[str, ...] = ()
 
 
 def victim_of(name: str, rank: int | None, machine: Machine | None = None, *, now: float | None = None) -> Victim:
@@ -56,30 +63,36 @@ def victim_of(name: str, rank: int | None, machine: Machine | None = None, *, no
     if sought.target is None:
         why = "; ".join(sought.notes) or "no process of it was found"
         raise NotAllowedHere(f"there is no instance {name!r} on this node: {why}")
-    check(sought.target, os.geteuid())
-    return _chosen(sought.target, rank)
+    check(sought.target, os.geteuid(), here.proc)
+    return _chosen(sought.target, rank, here.proc)
 
 
-def check(target: Target, uid: int) -> None:
+def check(target: Target, uid: int, proc: Path = Path("/proc")) -> None:
     """Raises NotAllowedHere where a process of it is another user's, or does not allow drills of this instance.
 
-    What each allows was read from its own environment when the instance was found, moments ago.
+    Both are read anew below `proc`, of every process that the target has.
     """
-    others = [one for one in target.processes if one.uid != uid]
+    reads = [partial(_self_said, proc, one) for one in target.processes]
+    answers = all_within(Deadline.after(READ_SECONDS), reads, "drill-allowed")
+    said = {
+        one.pid: _Said(frozenset(), "") if isinstance(answer, BaseException) else answer
+        for one, answer in zip(target.processes, answers, strict=True)
+    }
+    others = [one for one in target.processes if said[one.pid].users - {uid}]
     if others:
+        user = min(said[others[0].pid].users - {uid})
         raise NotAllowedHere(
-            f"{_pids(others)} of {target.name!r} belong to user {others[0].uid}, and this is user {uid}: run the drill "
+            f"{_pids(others)} of {target.name!r} belong to user {user}, and this is user {uid}: run the drill "
             "as the user whose job it is"
         )
-    allowed = {one.pid: one.environ.get(MARKER, "") for one in target.processes}
-    strange = [one for one in target.processes if allowed[one.pid] not in ("", target.name)]
+    strange = [one for one in target.processes if said[one.pid].marker not in ("", target.name)]
     if strange:
-        named = allowed[strange[0].pid][:80]
+        named = said[strange[0].pid].marker[:80]
         raise NotAllowedHere(
             f"{_pids(strange)} of {target.name!r} allow drills of {named!r}, another instance: a marker that was "
             f"inherited allows nothing; start the job with {MARKER}={target.name}"
         )
-    bare = [one for one in target.processes if not allowed[one.pid]]
+    bare = [one for one in target.processes if not said[one.pid].marker or not said[one.pid].users]
     if bare:
         raise NotAllowedHere(
             f"{_pids(bare)} of {target.name!r} have no {MARKER} in their environment, or one that cannot be read: "
@@ -88,7 +101,38 @@ def check(target: Target, uid: int) -> None:
         )
 
 
-def _chosen(target: Target, rank: int | None) -> Victim:
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Of one process. `users`: the owner of its /proc/PID and its effective user; none where unreadable."""
+
+    users: frozenset[int]
+    marker: str
+
+
+def _self_said(proc: Path, process: ProcessOfInstance) -> _Said:
+    """Of this very process, with nothing inherited. Raises OSError and NotAllowed for what cannot be read."""
+    looked, pid = Proc(proc), process.pid
+    owner = (proc / str(pid)).stat().st_uid
+    users = frozenset((owner, int(field_of(looked.read(pid, "status") or b"", b"Uid")[1])))
+    try:
+        marker = (looked.environ(pid) or {}).get(MARKER, "")
+    except (NotAllowed, OSError):
+        marker = ""
+    stat = looked.stat(pid)  # the last, so that all of it was of this process
+    same = stat is not None and stat.start_ticks == process.start_ticks
+    return _Said(users, marker if same else "")
+
+
+def field_of(text: bytes, name: bytes) -> list[str]:
+    """Words behind `name:` in a status or fdinfo; empty where there is no such line."""
+    for line in text.split(b"\n"):
+        key, colon, rest = line.partition(b":")
+        if colon and key == name:
+            return rest.decode("ascii", "replace").split()
+    return []
+
+
+def _chosen(target: Target, rank: int | None, proc: Path) -> Victim:
     known = sorted({one.rank for one in target.workers if one.rank is not None})
     if not known:
         raise NotAllowedHere(
@@ -103,70 +147,18 @@ def _chosen(target: Target, rank: int | None) -> Victim:
         raise NotAllowedHere(f"{what}; ranks of {target.name!r} on this node: {there}")
     one = of_it[0]
     pids = tuple(process.pid for process in target.processes)
-    return Victim(target.name, wanted, one.pid, one.start_ticks, one.name, target.world_size or len(known), pids)
+    world = target.world_size or len(known)
+    executable = _executable(proc, one.pid)
+    return Victim(target.name, wanted, one.pid, one.start_ticks, one.name, world, pids, executable, one.command)
+
+
+def _executable(proc: Path, pid: int) -> str | None:
+    with suppress(NotAllowed, OSError):
+        return Proc(proc).link(pid, "exe")
+    return None
 
 
 def _pids(processes: list[ProcessOfInstance]) -> str:
     shown = ", ".join(str(one.pid) for one in processes[:SHOWN])
     more = f" and {len(processes) - SHOWN} more" if len(processes) > SHOWN else ""
     return f"process(es) {shown}{more}"
-
-
-@dataclass
-class Held:
-    """The victim by a descriptor of the kernel's: a signal through it reaches this process or nobody, whatever becomes
-    of its number. To be used in a `with`; what was stopped and still stands is let go on at its end."""
-
-    victim: Victim
-    proc: Path = Path("/proc")
-    _descriptor: int = -1
-    _stopped: bool = False
-
-    def __enter__(self) -> Held:
-        """Raises NotAllowedHere when the process has ended, or is another one by now."""
-        victim = self.victim
-        try:
-            self._descriptor = os.pidfd_open(victim.pid)
-        except OSError as error:
-            raise NotAllowedHere(
-                f"pid {victim.pid} cannot be held ({error.strerror or error}): it has ended"
-            ) from error
-        try:
-            self._same()
-        except BaseException:
-            os.close(self._descriptor)
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self.resume()
-        finally:
-            os.close(self._descriptor)
-
-    def send(self, number: int) -> float:
-        """The signal, to this process alone. When it was sent, unix seconds. Raises NotAllowedHere when it is gone."""
-        at = time.time()
-        try:
-            signal.pidfd_send_signal(self._descriptor, number)
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise NotAllowedHere(f"signal {number} could not be sent to pid {self.victim.pid} ({why})") from error
-        self._stopped = self._stopped or number == signal.SIGSTOP
-        return at
-
-    def resume(self) -> None:
-        """SIGCONT where it was stopped by us; of one that has ended by now, nothing."""
-        if self._stopped:
-            with suppress(OSError):
-                signal.pidfd_send_signal(self._descriptor, signal.SIGCONT)
-            self._stopped = False
-
-    def _same(self) -> None:
-        """Looked at after it is held: what is seen now is what the descriptor stands for."""
-        try:
-            stat = Proc(self.proc).stat(self.victim.pid)
-        except (NotAllowed, OSError):
-            stat = None
-        if stat is None or stat.start_ticks != self.victim.start_ticks:
-            raise NotAllowedHere(f"pid {self.victim.pid} is another process by now: nothing was sent")

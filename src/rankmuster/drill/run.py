@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rankmuster.drill.apart import SAFE_FOLDER
 from rankmuster.drill.faults import Fault
 from rankmuster.drill.job import WORKER, DrillJob, JobFailed
 from rankmuster.drill.plan import Backend, JobPlan
@@ -171,6 +172,7 @@ def collected(
     instance: str, metrics_url: str | None, output: Path, *options: str, deadline: int = COLLECT_DEADLINE
 ) -> Path:
     """The bundle that `rankmuster collect` makes of an instance. Raises StepFailed."""
+    output = output.absolute()
     command = ["collect", "--instance", instance, "--output", str(output), "--deadline", str(deadline)]
     page = ["--metrics-url", metrics_url] if metrics_url else []
     status, _, said = _command([*command, *page, *options], deadline + COLLECT_GRACE)
@@ -182,7 +184,7 @@ def collected(
 
 def diagnose_by_command(bundle: Path) -> dict[str, Any]:
     """`rankmuster diagnose --format json`, in a process of its own."""
-    status, out, said = _command(["diagnose", str(bundle), "--format", "json"], DIAGNOSE_SECONDS)
+    status, out, said = _command(["diagnose", str(bundle.absolute()), "--format", "json"], DIAGNOSE_SECONDS)
     try:
         verdict: dict[str, Any] = json.loads(out)
     except ValueError as error:
@@ -194,7 +196,12 @@ def _command(arguments: list[str], seconds: float) -> tuple[int, str, str]:
     """(exit status, standard output, standard error) of this program; StepFailed when it does not end."""
     try:
         done = subprocess.run(  # noqa: S603  # our own program
-            [*PROGRAM, *arguments], capture_output=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL
+            [*PROGRAM, *arguments],
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            cwd=SAFE_FOLDER,
         )
     except subprocess.TimeoutExpired as error:
         raise StepFailed(f"`{' '.join(arguments)}` did not end within {seconds:.0f} s and was killed") from error

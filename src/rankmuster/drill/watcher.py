@@ -71,6 +71,7 @@ class Watcher:
     """
 
     def __init__(self, command: Sequence[str], instance: str, url: str, period: float, folder: Path) -> None:
+        folder = folder.absolute()
         self.folder, self.bundles = folder, folder / "bundles"
         self.period = period
         self._instance = instance
@@ -85,7 +86,7 @@ class Watcher:
     def __enter__(self) -> Watcher:
         for part in (self.folder, self.folder / "state", self.bundles):
             part.mkdir(parents=True, exist_ok=True)
-        self._process = Launched(self._command, dict(os.environ), self.folder / LOG)
+        self._process = Launched(self._command, dict(os.environ), self.folder / LOG, tied=True)
         self._reader.start()
         return self
 

@@ -26,13 +26,19 @@ CONTROLS = ("healthy", "idle", "long-prefill", "contended", "restart")
 OWN_CONTROLS = ("healthy",)
 """Of a user's own job, which the drill touches by one signal alone."""
 
+BEFORE, AGAIN = "told before the fault: ", "diagnosed again"
+"""How two of the words in `wrongs` begin, which the card counts elsewhere."""
+MOST_ODD = 300
+"""Characters of what is wrong with one run among the reasons; the row has all of it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
     """Shares are None where nothing is to be counted. `faults`: that were made; `late` of them take longer than
     `DETECTED_SECONDS` by nature, `late_detected` in their own time, and are not in `detected`. `named`: over all,
-    each in its own time. `evidence`: a whole bundle, on disk before anything was ended. Seconds of detection and of
-    naming are percentiles (nearest rank) over the runs that were detected, and named, in `faults` less `late`."""
+    each in its own time. `evidence`: a whole bundle, on disk before anything was ended. `odd`: faults of which
+    something is wrong that no other number counts, see `oddities`. Seconds of detection and of naming are
+    percentiles (nearest rank) over the runs that were detected, and named, in `faults` less `late`."""
 
     faults: int
     late: int
@@ -47,6 +53,7 @@ class Numbers:
     evidence: float | None
     back: float | None
     again_differs: int
+    odd: int
     detected_p50: float | None
     detected_p95: float | None
     named_p50: float | None
@@ -61,8 +68,8 @@ def is_late(run: DrillRun) -> bool:
 
 
 def in_time(run: DrillRun) -> bool:
-    """Whether it was detected within its own time."""
-    return run.detected and run.detected_seconds is not None and run.detected_seconds <= detection_bar(run)
+    """Whether it was detected within its own time; what was told before the fault tells something else."""
+    return run.detected and _within(run.detected_seconds, detection_bar(run))
 
 
 def detection_bar(run: DrillRun) -> float:
@@ -78,18 +85,71 @@ def naming_bar(run: DrillRun) -> float:
 def named_in_time(run: DrillRun) -> bool:
     """Whether class and culprit were right, in time."""
     said = run.class_right is True and run.culprit_right is not False and not run.culprit_wrong
-    return said and run.named_seconds is not None and run.named_seconds <= naming_bar(run)
+    return said and _within(run.named_seconds, naming_bar(run))
 
 
 def back_in_time(run: DrillRun) -> bool:
     """Whether it served again within the runbook's budget."""
-    within = run.budget_seconds is None or (run.back_seconds is not None and run.back_seconds <= run.budget_seconds)
-    return run.service_back is True and within
+    return run.service_back is True and _within(run.back_seconds, run.budget_seconds)
 
 
 def quiet(run: DrillRun) -> bool:
     """Of a control: no alarm, no action, and nothing else odd."""
     return not run.alarms and not run.incidents and not run.wrongs
+
+
+def is_rebuilt(run: DrillRun) -> bool:
+    """Whether the runbook saves evidence and rebuilds the group for it, so that all of that must be known: a fault
+    of a serving group, but for those that are late by nature (loss of speed, torch's own time-out), for which nobody
+    is ended."""
+    return run.kind == "fault" and run.made and run.phase == "serving" and not is_late(run)
+
+
+def bars(run: DrillRun) -> tuple[str, ...]:
+    """What of a fault's row the numbers judge and is not as it should be, in words. A card keeps these words, and a
+    word that is not among them is something else: they stay as they are."""
+    if not run.made:
+        return ()
+    found = []
+    if not run.detected:
+        found.append("it was not told")
+    elif not in_time(run):
+        found.append(f"told after {run.detected_seconds or 0.0:.1f} s, not within {detection_bar(run):.0f} s")
+    if run.said_class is None:
+        found.append("there is no verdict")
+    elif run.class_right is False:
+        wanted = " or ".join(run.expected_classes)
+        kinds = f": {' or '.join(run.expected_subclasses)}" if run.expected_subclasses else ""
+        said = run.said_class + (f": {run.said_subclass}" if run.said_subclass else "")
+        found.append(f"the verdict is {said}, not {wanted}{kinds}")
+    if run.culprit_wrong:
+        found.append(f"named was {list(run.culprits)}, not {run.expected_culprit}")
+    elif run.culprit_right is False:
+        found.append(f"rank {run.expected_culprit} was not named")
+    if run.named_seconds is not None and not _within(run.named_seconds, naming_bar(run)):
+        found.append(f"named after {run.named_seconds:.1f} s, not within {naming_bar(run):.0f} s")
+    if run.evidence_saved is False:
+        found.append("no whole bundle was saved")
+    if run.evidence_first is False:
+        found.append("the group was ended before all evidence was saved")
+    if run.service_back is not None and not back_in_time(run):
+        budget = f"{run.budget_seconds:.0f} s" if run.budget_seconds is not None else "its budget"
+        found.append(f"service was not back within {budget}")
+    return tuple(found)
+
+
+def oddities(run: DrillRun) -> tuple[str, ...]:
+    """Of a fault: what must not be and no share excuses, in words. An alarm before it, a time before it, more than
+    one incident for it, and all that is wrong and that no other number judges."""
+    found = [f"{BEFORE}{alarm}" for alarm in run.alarms]
+    times = (("detected", run.detected_seconds), ("named", run.named_seconds), ("back", run.back_seconds))
+    found += [f"{name} {-at:.1f} s before the fault" for name, at in times if at is not None and at < 0]
+    if run.incidents > 1:
+        found.append(f"{run.incidents} incidents were opened for one fault")
+    judged = bars(run)
+    others = (one for one in run.wrongs if one not in judged)
+    found += [one for one in others if run.again is not False or not one.startswith(AGAIN)]
+    return tuple(dict.fromkeys(found))
 
 
 def numbers(runs: Sequence[DrillRun]) -> Numbers:
@@ -118,6 +178,7 @@ def numbers(runs: Sequence[DrillRun]) -> Numbers:
         evidence=_share(evidence),
         back=_share(back_in_time(run) for run in back),
         again_differs=sum(run.again is False for run in runs),
+        odd=sum(bool(oddities(run)) for run in faults),
         detected_p50=_percentile(detected, 0.50),
         detected_p95=_percentile(detected, 0.95),
         named_p50=_percentile(named, 0.50),
@@ -162,6 +223,9 @@ def failures(runs: Sequence[DrillRun]) -> tuple[str, ...]:
         words.append(
             f"diagnosed again, the bundle gives another verdict: {_names(r for r in runs if r.again is False)}"
         )
+    for run in own:
+        if odd := "; ".join(oddities(run)):
+            words.append(f"{run.name}: {odd if len(odd) <= MOST_ODD else f'{odd[:MOST_ODD]}...'}")
     return tuple(words)
 
 
@@ -187,7 +251,32 @@ def gaps(runs: Sequence[DrillRun], wanted: Sequence[str] = CONTROLS) -> tuple[st
     unsure = [run for run in runs if run.kind == "fault" and run.made and run.bundle is not None and run.again is None]
     if unsure:
         words.append(f"bundles were not diagnosed again: {_names(unsure)}")
+    for run in runs:
+        if lacking := _unknown(run):
+            words.append(f"of {run.name} it is not known {', '.join(lacking)}")
     return tuple(words)
+
+
+def _unknown(run: DrillRun) -> tuple[str, ...]:
+    """What of a fault that is rebuilt is not known, in words. Without a bundle there is nothing to be first."""
+    if not is_rebuilt(run):
+        return ()
+    found = []
+    if run.evidence_saved is None:
+        found.append("whether its evidence was saved")
+    elif run.evidence_saved:
+        if run.evidence_first is None:
+            found.append("whether that was before the group was ended")
+        if run.bundle is None:
+            found.append("where its bundle is, and what that says again")
+    if run.service_back is None:
+        found.append("whether service came back")
+    return tuple(found)
+
+
+def _within(seconds: float | None, most: float | None) -> bool:
+    """Whether it came after the fault, and in time; `most` None sets no end."""
+    return seconds is not None and seconds >= 0 and (most is None or seconds <= most)
 
 
 def _share(right: Iterable[bool | None]) -> float | None:

@@ -9,7 +9,7 @@ from rich.text import Text
 from rankmuster.model.drill_card import ScoreCard
 from rankmuster.model.drill_run import DrillRun
 from rankmuster.report import drill_words as words
-from rankmuster.report.inert import plain
+from rankmuster.report.inert import inert
 from rankmuster.report.paper import Paper
 
 MOST_REASONS = 12
@@ -27,11 +27,11 @@ def render(card: ScoreCard, console: Console) -> None:
     reasons = card.reasons
     paper.line(
         paper.text(f"{look.word.upper()}:", look.terminal),
-        paper.text(words.headline(card), "bold"),
+        paper.text(inert(words.headline(card)), "bold"),
         whole=True,
     )
-    paper.line(paper.text(words.machine_words(card), "dim"))
-    paper.listing("Why", [plain(reason, MOST_NOTE) for reason in reasons], "-", MOST_REASONS)
+    paper.line(paper.text(inert(words.machine_words(card)), "dim"))
+    paper.listing("Why", [inert(reason, MOST_NOTE) for reason in reasons], "-", MOST_REASONS)
     paper.heading("Numbers")
     for bar in words.bars(card):
         sign = {True: words.RIGHT, False: words.WRONG, None: words.LEFT_OUT}[bar.held]
@@ -64,15 +64,15 @@ def _table(paper: Paper, runs: list[DrillRun]) -> None:
     for run in runs:
         look = words.look_of(run)
         sign = Text(f"{look.terminal_sign:>3}", style=look.terminal)
-        table.add_row(sign, *(paper.text(cell) for cell in words.cells(run)))
+        table.add_row(sign, *(paper.text(inert(cell)) for cell in words.cells(run)))
     paper.table(table)
 
 
 def _entry(paper: Paper, run: DrillRun, said: str) -> None:
     look = words.look_of(run)
-    columns = [(Text(f"{look.terminal_sign:>3}", style=look.terminal), 3), (paper.text(run.name), 18)]
-    paper.entry(columns, paper.text(said))
+    columns = [(Text(f"{look.terminal_sign:>3}", style=look.terminal), 3), (paper.text(inert(run.name)), 18)]
+    paper.entry(columns, paper.text(inert(said)))
 
 
 def _remarks(run: DrillRun) -> str:
-    return "; ".join(plain(one, MOST_NOTE) for one in words.remarks(run))
+    return "; ".join(inert(one, MOST_NOTE) for one in words.remarks(run))

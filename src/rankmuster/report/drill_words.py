@@ -109,6 +109,7 @@ def bars(card: ScoreCard) -> tuple[Bar, ...]:
             found.controls_quiet == found.controls if found.controls else None,
         ),
         Bar("diagnosed again", f"{found.again_differs} differ", "none", not found.again_differs),
+        Bar("otherwise wrong", f"{found.odd} of {found.faults}", "none", not found.odd if found.faults else None),
     ]
     return tuple(rows)
 
