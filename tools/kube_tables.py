@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from collections import Counter
 from pathlib import Path
@@ -52,6 +53,9 @@ def _scale(found: dict[str, Any]) -> list[str]:
     rows = [[label, *(_cell(run.get(key)) for run in found["runs"])] for key, label in named]
     lines += _table(["", *(run["limits"] for run in found["runs"])], rows)
     wide = found["runs"][-1]
+    if left := wide.get("not_recovered"):
+        lines += ["Of the wide run, closed and not recovered, by the steps that did not end well:", ""]
+        lines += [f"- {count}: {_short(why)}" for why, count in left.items()] + [""]
     opened = max(wide["opened"], 1)
     lines += ["Calls for each incident of the wide run, by kind:", ""]
     lines += _table(
@@ -59,6 +63,11 @@ def _scale(found: dict[str, Any]) -> list[str]:
         [[f"`{kind.strip()}`", f"{count / opened:.1f}"] for kind, count in wide["calls_by_kind"].items()],
     )
     return lines
+
+
+def _short(why: str) -> str:
+    """Without what a step left in its data."""
+    return re.sub(r": \{[^}]*\}", "", why).replace("|", ";")
 
 
 def _cell(value: Any) -> str:
@@ -87,8 +96,8 @@ def _crashes(found: dict[str, Any]) -> list[str]:
         "n-th change was made in the API server and the "
         "answer had not come; then it is started again. One machine of two cores, 2026-11-30.",
         "",
-        f"{len(runs)} runs ({', '.join(f'{count} at a {kind}' for kind, count in sorted(kinds.items()))}; {points} "
-        f"different points), {found['failed']} failed: in every other one the "
+        f"{len(runs)} runs (at {' and at '.join(f'{count} {kind}s' for kind, count in sorted(kinds.items()))}; "
+        f"{points} different points), {found['failed']} failed: in every other one the "
         "gate was closed and the evidence was out of the "
         "pods before anything was deleted, the group was made anew once, the "
         "node was tested again and let in, and one "
