@@ -20,8 +20,8 @@ from drill_cards import card, control, fault, quiet_controls
 from rankmuster.cli.as_ctrl_c import as_ctrl_c
 from rankmuster.collect.machine import Machine
 from rankmuster.drill.able import catalogue
+from rankmuster.drill.apart import ALLOWED
 from rankmuster.drill.card import said_of
-from rankmuster.drill.own_job import MARKER
 from rankmuster.model import drill_card
 from rankmuster.model.fault import Progress
 from rankmuster.store.journal import Journal
@@ -176,7 +176,7 @@ def journal(folder: Path) -> str:
 @pytest.fixture
 def own() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     name = f"own-{uuid.uuid4().hex[:8]}"
-    variables = {"RANKMUSTER_INSTANCE": name, MARKER: name, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}
+    variables = {"RANKMUSTER_INSTANCE": name, ALLOWED: name, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}
     process = subprocess.Popen(
         [sys.executable, "-c", "import sys; print('started', flush=True); sys.stdin.read()"],
         stdin=subprocess.PIPE,

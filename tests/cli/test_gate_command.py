@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.main import get_command
 
+from command_run import Run, runner
 from gate_world import World, fingerprint, world
 from rankmuster.cli.gate import app
-from rankmuster.cli.status import CommandError, ExitStatus
+from rankmuster.cli.status import ExitStatus
 from rankmuster.gate.canary_document import read as read_canary
 from rankmuster.gate.document import read
 from rankmuster.model.fault import Progress
@@ -24,21 +24,10 @@ from rankmuster.report.fingerprint_yaml import as_yaml
 from rankmuster.watch.export.state_file import StateFile
 from rankmuster.watch.snapshot import InstanceView, Snapshot, WatcherView
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        try:
-            status = get_command(app).main(args=[str(a) for a in arguments], standalone_mode=False)
-        except CommandError as error:
-            capsys.readouterr()
-            return int(ExitStatus.NO_ANSWER), "", str(error)
-        out = capsys.readouterr()
-        return int(status or 0), out.out, out.err
-
-    return run
+    return runner(app, capsys)
 
 
 @pytest.fixture

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
+from command_run import Run, runner
 from history_made import CELLS, CLASS, DAY, PROFILE, START, change, fingerprint, hash_of, run
 from rankmuster.cli.history import app
 from rankmuster.cli.history_named import moment
-from rankmuster.cli.status import CommandError, ExitStatus
 from rankmuster.evidence.benchmark_file import read_benchmark
 from rankmuster.evidence.fingerprint_file import read_fingerprint
 from rankmuster.model.benchmark import BenchmarkRank, BenchmarkRun, Measurement, RunState
@@ -23,8 +21,6 @@ from rankmuster.report.fingerprint_yaml import as_yaml
 pytest.importorskip("sqlalchemy")
 from rankmuster.store.history import History
 from rankmuster.store.records import with_record
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -50,16 +46,7 @@ def filled(place: Path) -> Path:
 def do(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("COLUMNS", "160")  # test runners set it to the width of their own
 
-    def do(*arguments: object) -> tuple[int, str, str]:
-        try:
-            status = get_command(app).main(args=[str(a) for a in arguments], standalone_mode=False)
-        except CommandError as error:
-            capsys.readouterr()
-            return int(ExitStatus.NO_ANSWER), "", str(error)
-        out = capsys.readouterr()
-        return int(status or 0), out.out, out.err
-
-    return do
+    return runner(app, capsys)
 
 
 def test_the_classes_are_listed_with_what_there_is_to_decide(filled: Path, do: Run) -> None:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
+from command_run import Run, runner
 from incident_story import (
     DECISION,
     OPENING,
@@ -26,14 +26,11 @@ from incident_story import (
     written,
 )
 from rankmuster.cli.incident import app
-from rankmuster.cli.status import CommandError, ExitStatus
 from rankmuster.model.fault import Boundary
 from rankmuster.model.incident import Course, Ending, Event, EventKind, Outcome, Step
 
 pytest.importorskip("sqlalchemy")
 from rankmuster.store.journal import Journal
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -48,16 +45,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def do(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("COLUMNS", "160")  # test runners set it to the width of their own
 
-    def do(*arguments: object) -> tuple[int, str, str]:
-        try:
-            status = get_command(app).main(args=[str(a) for a in arguments], standalone_mode=False)
-        except CommandError as error:
-            capsys.readouterr()
-            return int(ExitStatus.NO_ANSWER), "", str(error)
-        out = capsys.readouterr()
-        return int(status or 0), out.out, out.err
-
-    return do
+    return runner(app, capsys)
 
 
 def events_of(place: str, incident: str) -> tuple[Event, ...]:

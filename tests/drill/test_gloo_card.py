@@ -7,40 +7,20 @@ where it is not installed.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from card_helpers import DRILL, LACKS_REAL, card_in, drilled
 from drill_helpers import PATIENCE
 
-from rankmuster.model import drill_card
-from rankmuster.model.drill_card import ScoreCard
-
 pytestmark = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("torch", "sqlalchemy")),
+    LACKS_REAL,
     reason="torch or SQLAlchemy is not installed (pip install '.[real,history]')",
 )
-
-DRILL = (sys.executable, "-m", "rankmuster.cli.main", "drill")
-SECONDS = 280.0
-"""For a whole drill of one fault and two controls; it takes a minute and a half on two quiet cores."""
-
-
-def drilled(*arguments: object, status: int) -> str:
-    done = subprocess.run(
-        [*DRILL, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
-
-
-def card_in(folder: Path) -> ScoreCard:
-    return drill_card.read((folder / "card.json").read_bytes())
 
 
 def test_a_fault_is_told_named_saved_and_mended(tmp_path: Path) -> None:

@@ -6,44 +6,24 @@ where it is not installed.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from card_helpers import DRILL, LACKS_REAL, card_in, drilled
 
+from rankmuster.drill.apart import ALLOWED
 from rankmuster.drill.incident_load import Load
 from rankmuster.drill.incident_stand import Stand, StandOrder
-from rankmuster.drill.own_job import MARKER
 from rankmuster.drill.plan import Backend
 from rankmuster.drill.watched import sees_work
-from rankmuster.model import drill_card
-from rankmuster.model.drill_card import ScoreCard
 
 pytestmark = pytest.mark.skipif(
-    not os.environ.get("RANKMUSTER_LONG_TESTS")
-    or any(importlib.util.find_spec(name) is None for name in ("torch", "sqlalchemy")),
+    not os.environ.get("RANKMUSTER_LONG_TESTS") or LACKS_REAL,
     reason="it takes minutes: make drill-real",
 )
-
-DRILL = (sys.executable, "-m", "rankmuster.cli.main", "drill")
-SECONDS = 280.0
-"""For a whole drill of one fault and two controls; it takes a minute and a half on two quiet cores."""
-
-
-def drilled(*arguments: object, status: int) -> str:
-    done = subprocess.run(
-        [*DRILL, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
-
-
-def card_in(folder: Path) -> ScoreCard:
-    return drill_card.read((folder / "card.json").read_bytes())
 
 
 def test_a_fault_is_told_named_saved_and_mended_and_a_control_is_quiet(tmp_path: Path) -> None:
@@ -79,7 +59,7 @@ def test_a_fault_is_told_named_saved_and_mended_and_a_control_is_quiet(tmp_path:
 def test_a_job_of_ones_own_is_hit_once_and_scored_by_its_own_watch_and_runbook(tmp_path: Path) -> None:
     """The drill's own engine stands for a user's job: started by somebody else, and marked."""
     name = f"own-{os.getpid()}"
-    wanted = StandOrder(name, Backend.GLOO, 3, period=2.0, gateway=False, extra={MARKER: name})
+    wanted = StandOrder(name, Backend.GLOO, 3, period=2.0, gateway=False, extra={ALLOWED: name})
     out = tmp_path / "drill"
     with Stand(wanted, tmp_path / "stand", None) as stand:
         stand.until(lambda: stand.serves(1), 120.0, "serving")

@@ -23,10 +23,11 @@ from rankmuster.collect.deadline import Deadline
 from rankmuster.collect.find.search import Request
 from rankmuster.collect.look_for import look_for
 from rankmuster.collect.machine import Machine
+from rankmuster.drill.apart import ALLOWED
 from rankmuster.drill.faults import FAULTS
 from rankmuster.drill.own_chain import OwnOrder, run_own, run_quiet
 from rankmuster.drill.own_hold import Held
-from rankmuster.drill.own_job import MARKER, NotAllowedHere, check, victim_of
+from rankmuster.drill.own_job import NotAllowedHere, check, victim_of
 from rankmuster.drill.own_watch import NoWatch, OwnWatch, incident_since
 from rankmuster.model.drill_run import DrillRun
 from rankmuster.model.fault import Progress
@@ -61,7 +62,7 @@ def job(
         ranks = []
         for rank in range(count):
             said = (allowed or {}).get(rank, name)
-            process = start(name, rank, **({} if said is None else {MARKER: said}))
+            process = start(name, rank, **({} if said is None else {ALLOWED: said}))
             ends.callback(process.communicate)
             ends.callback(process.kill)
             ranks.append(process)
@@ -130,8 +131,8 @@ def test_a_number_that_is_another_process_by_now_is_not_hit() -> None:
 def test_without_the_marker_in_every_process_nothing_is_done() -> None:
     with job({2: None}) as (name, ranks), pytest.raises(NotAllowedHere) as refused:
         victim_of(name, 1)
-    assert f"process(es) {ranks[2].pid} of '{name}' have no {MARKER}" in str(refused.value)
-    assert f"start the job with {MARKER}={name}" in str(refused.value)
+    assert f"process(es) {ranks[2].pid} of '{name}' have no {ALLOWED}" in str(refused.value)
+    assert f"start the job with {ALLOWED}={name}" in str(refused.value)
 
 
 WITH_CHILD = """
@@ -146,14 +147,14 @@ child.wait()
 
 def test_a_program_that_a_rank_started_without_the_marker_forbids_it() -> None:
     name = f"own-{uuid.uuid4().hex[:8]}"
-    variables = {"RANKMUSTER_INSTANCE": name, MARKER: name, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+    variables = {"RANKMUSTER_INSTANCE": name, ALLOWED: name, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
     rank = subprocess.Popen(
         [sys.executable, "-c", WITH_CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables
     )
     try:
         assert rank.stdout is not None
         child = int(rank.stdout.readline())
-        with pytest.raises(NotAllowedHere, match=rf"process\(es\) {child} of .* have no {MARKER}"):
+        with pytest.raises(NotAllowedHere, match=rf"process\(es\) {child} of .* have no {ALLOWED}"):
             victim_of(name, 0)
     finally:
         rank.communicate(timeout=PATIENCE)
@@ -164,8 +165,8 @@ def test_what_the_finder_thinks_a_process_allows_or_whose_it_is_allows_nothing()
     with job({2: None}) as (name, ranks):
         sought = look_for(Machine(), Request(instance=name), now=time.time(), deadline=Deadline.after(20))
         assert sought.target is not None
-        said = [replace(one, environ={MARKER: name}, uid=os.geteuid()) for one in sought.target.processes]
-        with pytest.raises(NotAllowedHere, match=rf"process\(es\) {ranks[2].pid} of .* have no {MARKER}"):
+        said = [replace(one, environ={ALLOWED: name}, uid=os.geteuid()) for one in sought.target.processes]
+        with pytest.raises(NotAllowedHere, match=rf"process\(es\) {ranks[2].pid} of .* have no {ALLOWED}"):
             check(replace(sought.target, processes=tuple(said)), os.geteuid())
         unlooked = [replace(one, uid=os.geteuid() + 1) for one in said]
         with pytest.raises(NotAllowedHere, match="run the drill as the user whose job it is"):
@@ -210,7 +211,7 @@ def test_what_changed_since_the_first_look_is_found_right_before_the_signal() ->
             held.send(signal.SIGKILL)
         late = start(name, 3)
         try:
-            with Held(chosen) as held, pytest.raises(NotAllowedHere, match=f"{late.pid} of .* have no {MARKER}"):
+            with Held(chosen) as held, pytest.raises(NotAllowedHere, match=f"{late.pid} of .* have no {ALLOWED}"):
                 held.send(signal.SIGKILL)
         finally:
             late.kill()
@@ -274,7 +275,7 @@ def test_two_incarnations_at_a_time_are_two_instances() -> None:
     name = f"own-{uuid.uuid4().hex[:8]}"
     with ExitStack() as ends:
         for incarnation in ("a", "b"):
-            process = start(name, 0, **{MARKER: name, "RANKMUSTER_INCARNATION": incarnation})
+            process = start(name, 0, **{ALLOWED: name, "RANKMUSTER_INCARNATION": incarnation})
             ends.callback(process.communicate)
             ends.callback(process.kill)
         with pytest.raises(NotAllowedHere, match=f"{name}-pid"):
@@ -292,7 +293,7 @@ def test_processes_of_another_user_are_refused() -> None:
 
 def test_where_nobody_says_which_rank_it_is_nothing_is_done() -> None:
     name = f"own-{uuid.uuid4().hex[:8]}"
-    process = start(name, None, **{MARKER: name})
+    process = start(name, None, **{ALLOWED: name})
     try:
         with pytest.raises(NotAllowedHere, match="says which rank it is"):
             victim_of(name, None)

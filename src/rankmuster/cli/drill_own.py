@@ -82,11 +82,9 @@ def drill_own(asked: OwnAsked) -> int:
 
 def _state(asked: OwnAsked) -> Path:
     """Whose watch is read."""
-    from rankmuster.watch.export.folders import state_folders
-    from rankmuster.watch.export.state_file import NAME
+    from rankmuster.watch.export.state_file import found_state_folder
 
-    folders = state_folders()
-    return asked.state or next((one for one in folders if (one / NAME).exists()), folders[0])
+    return asked.state or found_state_folder()
 
 
 def _journal(asked: OwnAsked) -> str | None:

@@ -161,15 +161,10 @@ def _seen(gathered: Gathered, name: str) -> None:
 
 
 def _snapshot(state: Path | None) -> Snapshot | None:
-    import os
+    from rankmuster.watch.export.state_file import NoState, StateRefused, found_state_folder, read_state
 
-    from rankmuster.watch.export.folders import state_folders
-    from rankmuster.watch.export.state_file import NAME, NoState, StateRefused, read_state
-
-    folders = (state,) if state is not None else state_folders()
-    folder = next((one for one in folders if os.path.lexists(one / NAME)), folders[0])
     try:
-        return read_state(folder)
+        return read_state(state if state is not None else found_state_folder())
     except NoState:
         return None
     except StateRefused as error:

@@ -47,11 +47,13 @@ def serve(
     """
     from dataclasses import replace
 
+    from rankmuster.watch.export.state_file import found_state_folder
+
     settings = settings_of(config)
     if not settings.instances:
         raise CommandError(f"{config} configures no instance: name at least one under `instances`")
     with doing("looking for the watch's state"):
-        folder = watch or settings.watch or _state_folder()
+        folder = watch or settings.watch or found_state_folder()
     settings = replace(settings, watch=folder, listen=listen or settings.listen)
     with opened(place(journal or settings.journal or ""), "serving incidents", create=True) as store:
         return _serve(settings, store)
@@ -88,16 +90,6 @@ def _serve(settings: IncidentConfig, store: Journal) -> int:
         with doing("serving incidents"):
             Service(Served(made, follower, store, notices, current), holder, time.monotonic, log_line).run(stop)
     return ExitStatus.HEALTHY
-
-
-def _state_folder() -> Path:
-    import os
-
-    from rankmuster.watch.export.folders import state_folders
-    from rankmuster.watch.export.state_file import NAME
-
-    folders = state_folders()
-    return next((one for one in folders if os.path.lexists(one / NAME)), folders[0])
 
 
 def _metrics(settings: IncidentConfig, store: Journal) -> Any:

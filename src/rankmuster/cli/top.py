@@ -72,15 +72,10 @@ def top(
 
 def _read(state: Path | None, instance: str | None) -> tuple[Snapshot, Freshness]:
     """The state, of one instance only where one is named. Raises CommandError."""
-    from rankmuster.watch.export.folders import state_folders
-    from rankmuster.watch.export.state_file import NAME, NoState, StateRefused, freshness, read_state
+    from rankmuster.watch.export.state_file import NoState, StateRefused, found_state_folder, freshness, read_state
 
-    folder = state
-    if folder is None:
-        folders = state_folders()
-        folder = next((one for one in folders if os.path.lexists(one / NAME)), folders[0])
     try:
-        snapshot = read_state(folder)
+        snapshot = read_state(state if state is not None else found_state_folder())
     except (NoState, StateRefused) as error:
         raise CommandError(str(error)) from error
     fresh = freshness(snapshot, time.time())

@@ -6,9 +6,7 @@ no other job's dumps and pipes, and end with the drill however it ends.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 from collections.abc import MutableMapping
 from pathlib import Path
 
@@ -30,8 +28,7 @@ PLACES = (
 """Variables by which a drill's rank would write where another job reads, or answer where another one listens."""
 
 ALLOWED = "RANKMUSTER_DRILL_ALLOWED"
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
+"""Variable that allows drills of the instance whose name is its value."""
 
 
 def forget(environment: MutableMapping[str, str] | None = None) -> None:
@@ -39,11 +36,6 @@ def forget(environment: MutableMapping[str, str] | None = None) -> None:
     env = os.environ if environment is None else environment
     for name in (*MARKERS, ALLOWED, *PLACES):
         env.pop(name, None)
-
-
-def bind_to_parent() -> None:
-    """In a child before it runs its program: the kernel kills it when its parent ends, whatever ended that."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def is_ours(pid: int, folder: Path, proc: Path = Path("/proc")) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rankmuster.drill.apart import SAFE_FOLDER, bind_to_parent
-from rankmuster.drill.tether import kill_session
+from rankmuster.drill.apart import SAFE_FOLDER
+from rankmuster.drill.tether import bind_to_parent, kill_session
 
 END_SECONDS = 10.0
 """How long a killed process may take to be gone; one that waits in the kernel for a GPU takes seconds."""

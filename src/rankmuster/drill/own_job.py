@@ -1,7 +1,7 @@
 """A user's own running job as the target of a drill: found as `collect` finds it, allowed by itself, hit by one signal.
 
-Whoever starts the job allows it, by a variable in the environment of every process: MARKER=<instance>. Without it, with
-another instance's name in it, or where anything is in doubt, nothing is sent. What a process allows stands in its
+Whoever starts the job allows it, by a variable in the environment of every process: ALLOWED=<instance>. Without it,
+with another instance's name in it, or where anything is in doubt, nothing is sent. What a process allows stands in its
 own /proc/PID/environ and nowhere else: what the finder knows of a process may be its parent's.
 """
 
@@ -21,9 +21,8 @@ from rankmuster.collect.look_for import Ambiguous, look_for
 from rankmuster.collect.machine import Machine
 from rankmuster.collect.proc import NotAllowed, Proc
 from rankmuster.collect.target import ProcessOfInstance, Target
+from rankmuster.drill.apart import ALLOWED
 
-MARKER = "RANKMUSTER_DRILL_ALLOWED"
-"""Variable that allows drills of the instance whose name is its value."""
 FIND_SECONDS = 20.0
 """To find the instance, as `collect` has it."""
 READ_SECONDS = 5.0
@@ -90,13 +89,13 @@ def check(target: Target, uid: int, proc: Path = Path("/proc")) -> None:
         named = said[strange[0].pid].marker[:80]
         raise NotAllowedHere(
             f"{_pids(strange)} of {target.name!r} allow drills of {named!r}, another instance: a marker that was "
-            f"inherited allows nothing; start the job with {MARKER}={target.name}"
+            f"inherited allows nothing; start the job with {ALLOWED}={target.name}"
         )
     bare = [one for one in target.processes if not said[one.pid].marker or not said[one.pid].users]
     if bare:
         raise NotAllowedHere(
-            f"{_pids(bare)} of {target.name!r} have no {MARKER} in their environment, or one that cannot be read: "
-            f"start the job with {MARKER}={target.name}; where engines write titles over their environment, with "
+            f"{_pids(bare)} of {target.name!r} have no {ALLOWED} in their environment, or one that cannot be read: "
+            f"start the job with {ALLOWED}={target.name}; where engines write titles over their environment, with "
             "SPT_NOENV=1 too"
         )
 
@@ -115,7 +114,7 @@ def _self_said(proc: Path, process: ProcessOfInstance) -> _Said:
     owner = (proc / str(pid)).stat().st_uid
     users = frozenset((owner, int(field_of(looked.read(pid, "status") or b"", b"Uid")[1])))
     try:
-        marker = (looked.environ(pid) or {}).get(MARKER, "")
+        marker = (looked.environ(pid) or {}).get(ALLOWED, "")
     except (NotAllowed, OSError):
         marker = ""
     stat = looked.stat(pid)  # the last, so that all of it was of this process

@@ -8,8 +8,14 @@ import os
 import signal
 
 _PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)  # loaded here: between fork and exec there is only the one call
 PARENT_GONE = 4
 """Exit status of a child whose parent had ended before it could bind itself."""
+
+
+def bind_to_parent() -> None:
+    """In a child before it runs its program: the kernel kills it when its parent ends, whatever ended that."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def die_with(parent: int) -> None:
@@ -17,7 +23,7 @@ def die_with(parent: int) -> None:
 
     The kernel watches the *thread* that started the process: it has to live as long as the job (prctl(2)).
     """
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    bind_to_parent()
     if os.getppid() != parent:
         os._exit(PARENT_GONE)
 

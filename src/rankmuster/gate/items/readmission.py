@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rankmuster.gate.facts import Facts
 from rankmuster.gate.items.answer import Answer
-from rankmuster.gate.items.runbook import CONFIGURE
+from rankmuster.gate.items.runbook import CONFIGURE, must_act
 from rankmuster.model.release import Item, ItemResult
 from rankmuster.model.unknown import Unknown
 from rankmuster.report.release_words import named
@@ -20,11 +20,7 @@ def readmission(facts: Facts) -> ItemResult:
     if isinstance(book, Unknown):
         return answer.lacks(book, CONFIGURE)
     answer.proofs.append(book.proof)
-    for role, what in ROLES.items():
-        if role not in book.has:
-            answer.fail(f"there is nothing by which {what} ({role})", f"configure `{role}` of the instance")
-        elif role not in book.acts:
-            answer.fail(f"{role} only observes: nobody sees to it that {what}", f"enable it: enable: [{role}, ...]")
+    must_act(answer, book, ROLES, "there is")
     if not book.pairs:
         answer.say("suspects are tested alone: a path between two nodes is not (`pairs`, `good`)")
     if isinstance(facts.past, Unknown):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rankmuster.gate.facts import Facts
+from collections.abc import Mapping
+
+from rankmuster.gate.facts import Facts, Runbook
 from rankmuster.gate.items.answer import Answer
 from rankmuster.model.incident import Step
 from rankmuster.model.release import Item, ItemResult
@@ -31,11 +33,7 @@ def runbook(facts: Facts) -> ItemResult:
     if isinstance(book, Unknown):
         return answer.lacks(book, CONFIGURE)
     answer.proofs.append(book.proof)
-    for role, what in ROLES.items():
-        if role not in book.has:
-            answer.fail(f"{book.instance} has nothing by which {what} ({role})", f"configure `{role}` of the instance")
-        elif role not in book.acts:
-            answer.fail(f"{role} only observes: nobody sees to it that {what}", f"enable it: enable: [{role}, ...]")
+    must_act(answer, book, ROLES, f"{book.instance} has")
     if not book.probe:
         answer.fail(
             "a rebuilt instance is not asked whether it serves before it gets traffic",
@@ -55,3 +53,13 @@ def runbook(facts: Facts) -> ItemResult:
         answer.fail(words, f"lower the deadlines to {LONGEST_STOP:g} s in all")
     answer.say(f"evidence {budget.of(Step.EVIDENCE):g} s, then the group is ended; {budget.total:g} s in all")
     return answer.result(f"stop traffic, save, rebuild, verify, give back: {budget.total:g} s at most, and it acts")
+
+
+def must_act(answer: Answer, book: Runbook, roles: Mapping[str, str], there: str) -> None:
+    """Fails for every role of `roles` (with what it does) that nothing fills, or that is not enabled. `there`: the
+    words before "nothing"."""
+    for role, what in roles.items():
+        if role not in book.has:
+            answer.fail(f"{there} nothing by which {what} ({role})", f"configure `{role}` of the instance")
+        elif role not in book.acts:
+            answer.fail(f"{role} only observes: nobody sees to it that {what}", f"enable it: enable: [{role}, ...]")

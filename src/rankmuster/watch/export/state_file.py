@@ -14,6 +14,7 @@ import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rankmuster.watch.export.folders import state_folders
 from rankmuster.watch.export.snapshot_json import NotASnapshot, from_json, to_json
 from rankmuster.watch.snapshot import Snapshot
 
@@ -110,6 +111,12 @@ def encode(snapshot: Snapshot) -> bytes:
 
 def _dump(snapshot: Snapshot) -> bytes:
     return json.dumps(to_json(snapshot), allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def found_state_folder() -> Path:
+    """For whoever reads and was not told where: the first of `state_folders` with a state file, else the first."""
+    folders = state_folders()
+    return next((one for one in folders if os.path.lexists(one / NAME)), folders[0])
 
 
 def read_state(path: Path) -> Snapshot:
